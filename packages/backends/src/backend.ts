@@ -1,0 +1,72 @@
+/**
+ * The contract between an instance's thread or process and what runs the model.
+ * Everything here runs on the instance's own thread; nothing of onnxruntime shows.
+ */
+import type { ModelConfig } from '@nereid/config';
+import type { InferRequest, InferResponse, Outcome, Tensor } from '@nereid/protocol';
+
+/** Where an instance runs. `id` is the GPU's index, 0 on the CPU. */
+export interface Device {
+  readonly kind: 'cpu' | 'gpu' | 'model';
+  readonly id: number;
+}
+
+export interface InstanceLoad {
+  /** Completed and normalised. */
+  readonly config: ModelConfig;
+  readonly version: string;
+  /** Absolute folders of the model and of this version in it. */
+  readonly modelDirectory: string;
+  readonly versionDirectory: string;
+  /** `<group>_<k>`, as Triton names it. */
+  readonly instanceName: string;
+  readonly device: Device;
+  /** `--backend-config` of this backend and of all backends, key to value. */
+  readonly settings: Readonly<Record<string, string>>;
+  readonly log: BackendLog;
+}
+
+export interface BackendLog {
+  info(text: string): void;
+  warn(text: string): void;
+  error(text: string): void;
+}
+
+export interface BatchRequest {
+  readonly request: InferRequest;
+  /** Aborted when nobody waits any more; runs cannot always be stopped, answers are then dropped. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * What one execution gets. `joined` has the inputs of all requests concatenated along the first
+ * dimension where the model batches (max_batch_size > 0), and is the one request's inputs where it
+ * does not. Shapes are the clients' (reshape is the backend's to apply).
+ */
+export interface Batch {
+  readonly requests: readonly BatchRequest[];
+  /** Rows of each request: its first dimension, or 1 where the model does not batch. */
+  readonly rows: readonly number[];
+  readonly joined: readonly Tensor[];
+}
+
+/**
+ * `joined`: outputs over all rows, in the clients' shapes, to be split by `rows`.
+ * `each`: one outcome per request, in order (an iterable of responses where the model streams).
+ */
+export type BatchResult =
+  | { readonly kind: 'joined'; readonly outputs: readonly Tensor[] }
+  | { readonly kind: 'each'; readonly outcomes: readonly (Outcome | AsyncIterable<InferResponse>)[] };
+
+export interface BackendInstance {
+  /** One execution at a time. A throw fails every request of the batch with INTERNAL unless it is a NereidError. */
+  execute(batch: Batch): Promise<BatchResult>;
+  /** Frees the model. Called once, never during an execution. */
+  finalize(): Promise<void>;
+}
+
+export interface Backend {
+  readonly name: string;
+  /** Loads one instance. Throws a NereidError that says what to mend. */
+  load(load: InstanceLoad): Promise<BackendInstance>;
+}

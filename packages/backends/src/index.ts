@@ -1,0 +1,10 @@
+export type {
+  Backend,
+  BackendInstance,
+  BackendLog,
+  Batch,
+  BatchRequest,
+  BatchResult,
+  Device,
+  InstanceLoad,
+} from './backend.ts';

@@ -1,0 +1,25 @@
+import type { VersionState } from '@nereid/protocol';
+import type { ModelConfig } from './gen/model_config_pb.ts';
+
+export interface VersionRecord {
+  readonly version: string;
+  readonly state: VersionState;
+  /** `<Code label>: <text>` of a failed load, 'unloaded', or ''. */
+  readonly reason: string;
+}
+
+/**
+ * What a model's owner publishes and gateways and intake validate from
+ * (submission works with no worker alive).
+ */
+export interface ModelRecord {
+  readonly name: string;
+  /** Completed and normalised. */
+  readonly config: ModelConfig;
+  /** Class labels by output name. */
+  readonly labels: Readonly<Record<string, readonly string[]>>;
+  /** Ascending by number: every version known, also those not ready. */
+  readonly versions: readonly VersionRecord[];
+  /** SHA-256 over the model's files. */
+  readonly contentHash: string;
+}

@@ -1,0 +1,38 @@
+export { DATATYPE_BYTES, type Datatype, isDatatype } from './datatype.ts';
+export {
+  ERROR_TABLE,
+  type ErrorCode,
+  type ErrorInfo,
+  errorInfo,
+  type FailureReason,
+  httpStatus,
+  NereidError,
+} from './error.ts';
+export type { InferRequest, InferResponse, Outcome, Parameters, ParameterValue } from './infer.ts';
+export {
+  type BatchTiming,
+  type CancelMessage,
+  type ControlMessage,
+  compareEpochs,
+  type DescribedMessage,
+  type DescribeMessage,
+  type DoneEntry,
+  type DoneMessage,
+  type EntryResult,
+  type Epoch,
+  type ExecuteEntry,
+  type ExecuteMessage,
+  type FreeMessage,
+  type InferMessage,
+  type InstanceDescription,
+  type Message,
+  type MessageKind,
+  type MovedMessage,
+  type ProcessId,
+  type RefusedMessage,
+  type ResponseMessage,
+  type StaleMessage,
+  type VersionDescription,
+  type VersionState,
+} from './message.ts';
+export { elementCount, fixedByteSize, type Tensor } from './tensor.ts';

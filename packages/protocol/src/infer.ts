@@ -1,0 +1,41 @@
+import type { ErrorInfo } from './error.ts';
+import type { Tensor } from './tensor.ts';
+
+/** Request and response parameters: bigint is an integer, number a double. */
+export type ParameterValue = string | boolean | bigint | number;
+export type Parameters = Readonly<Record<string, ParameterValue>>;
+
+/** What HTTP JSON, HTTP binary, gRPC and BullMQ data become at the door. */
+export interface InferRequest {
+  readonly modelName: string;
+  /** Decimal version, or '' for the greatest ready one. */
+  readonly modelVersion: string;
+  /** The client's id, '' for none. */
+  readonly id: string;
+  /** uint64 or string; 0n or '' for none. Both kinds are distinct keys. */
+  readonly correlationId: bigint | string;
+  readonly sequenceStart: boolean;
+  readonly sequenceEnd: boolean;
+  /** 0 for the model's default level. */
+  readonly priority: bigint;
+  /** Queue timeout override in microseconds, 0n for none. */
+  readonly timeoutUs: bigint;
+  /** Custom parameters for the model, without those that the fields above hold. */
+  readonly parameters: Parameters;
+  readonly inputs: readonly Tensor[];
+  /** Names of the outputs wanted; empty for all of the config. */
+  readonly requestedOutputs: readonly string[];
+}
+
+export interface InferResponse {
+  readonly modelName: string;
+  readonly modelVersion: string;
+  readonly id: string;
+  readonly parameters: Parameters;
+  readonly outputs: readonly Tensor[];
+}
+
+/** What becomes of a request. Expected failures are values. */
+export type Outcome =
+  | { readonly ok: true; readonly response: InferResponse }
+  | { readonly ok: false; readonly error: ErrorInfo };

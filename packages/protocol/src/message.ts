@@ -1,0 +1,222 @@
+/**
+ * The messages between processes (shared form of gateway, coordinator and worker).
+ * A process has one mailbox named by its id. Within a process a message is passed by reference;
+ * to another process `message-codec.ts` turns it into a frame.
+ */
+import type { ErrorInfo } from './error.ts';
+import type { InferRequest, Outcome } from './infer.ts';
+
+/** `gw-…`, `co-…`, `wk-…`: a role and random letters, new at each start. */
+export type ProcessId = string;
+
+/** A fencing epoch; compared as (number, owner). */
+export interface Epoch {
+  readonly number: number;
+  readonly owner: ProcessId;
+}
+
+interface ModelMessage {
+  readonly model: string;
+  readonly epoch: Epoch;
+}
+
+/** gateway → owner: run this request and answer to `replyTo`. */
+export interface InferMessage extends ModelMessage {
+  readonly kind: 'infer';
+  /** `{gateway id}:{g}`. */
+  readonly id: string;
+  /** Rises over all requests of the gateway. */
+  readonly g: number;
+  /** The gateway's smallest g without a final outcome. */
+  readonly low: number;
+  /** g of the nearest earlier unfinished request of this correlation id here, else 0. */
+  readonly prev: number;
+  /** Id of the sequence's START request, null where not known or not a sequence. */
+  readonly session: string | null;
+  /** The client's own step number (`nereid_step`), -1 for none. */
+  readonly step: number;
+  /** How often this request has been sent, from 1. */
+  readonly sends: number;
+  /** Time left until its deadline, 0 for none. */
+  readonly msLeft: number;
+  readonly replyTo: ProcessId;
+  readonly request: InferRequest;
+}
+
+/** gateway → owner: nobody waits for this request any more. */
+export interface CancelMessage extends ModelMessage {
+  readonly kind: 'cancel';
+  readonly id: string;
+  readonly g: number;
+  readonly low: number;
+  readonly session: string | null;
+}
+
+/** not the owner → gateway: that was meant for another epoch; `known` is the newest seen. */
+export interface StaleMessage {
+  readonly kind: 'stale';
+  readonly model: string;
+  readonly id: string;
+  readonly known: Epoch | null;
+}
+
+/** owner → gateway: the step named the wrong session; nothing was executed. */
+export interface MovedMessage {
+  readonly kind: 'moved';
+  readonly model: string;
+  readonly id: string;
+  readonly sent: string | null;
+  readonly current: string | null;
+}
+
+export interface ExecuteEntry {
+  readonly id: string;
+  readonly replyTo: ProcessId;
+  readonly request: InferRequest;
+  readonly session: string | null;
+  /** Sequence slot, -1 for none. */
+  readonly slot: number;
+}
+
+/** owner → worker: run these requests as one batch on that instance. */
+export interface ExecuteMessage extends ModelMessage {
+  readonly kind: 'execute';
+  readonly version: string;
+  /** Rises over all batches of this owner's epoch. */
+  readonly batch: number;
+  readonly instance: number;
+  readonly entries: readonly ExecuteEntry[];
+}
+
+/** worker or owner → gateway: an answer, or one chunk of it. */
+export interface ResponseMessage {
+  readonly kind: 'response';
+  readonly model: string;
+  readonly id: string;
+  readonly outcome: Outcome;
+  /** Names the execution, so that chunks of two runs are never mixed. */
+  readonly execution: string;
+  readonly chunk: number;
+  readonly last: boolean;
+}
+
+/** `error` carries why; the others say that nothing was executed. */
+export type EntryResult = 'ok' | 'error' | 'cancelled' | 'duplicate' | 'lost' | 'gap' | 'noslot' | 'blob';
+
+export interface DoneEntry {
+  readonly id: string;
+  readonly result: EntryResult;
+  readonly error: ErrorInfo | null;
+}
+
+/** Phases of one batch in nanoseconds (facts: metrics-trace.md §6). */
+export interface BatchTiming {
+  /** From the worker's receipt to the start of the batch. */
+  readonly waitNs: number;
+  readonly inputNs: number;
+  readonly inferNs: number;
+  readonly outputNs: number;
+}
+
+/** worker → owner: the batch is over and the instance can take another. */
+export interface DoneMessage extends ModelMessage {
+  readonly kind: 'done';
+  readonly version: string;
+  readonly worker: ProcessId;
+  readonly batch: number;
+  readonly instance: number;
+  readonly timing: BatchTiming;
+  /** False where the batch never reached the model: it counts as no execution. */
+  readonly executed: boolean;
+  readonly entries: readonly DoneEntry[];
+}
+
+/** worker → sender: your epoch is not the highest that I have seen. */
+export interface RefusedMessage {
+  readonly kind: 'refused';
+  readonly model: string;
+  readonly batch: number;
+  readonly sent: Epoch;
+  readonly highest: Epoch;
+}
+
+/** owner → worker: tell me what you hold of this model. */
+export interface DescribeMessage extends ModelMessage {
+  readonly kind: 'describe';
+  readonly askedAt: number;
+}
+
+/** The index's states (facts: management.md §2). */
+export type VersionState = 'READY' | 'UNAVAILABLE' | 'LOADING' | 'UNLOADING' | 'UNKNOWN';
+
+export interface InstanceDescription {
+  /** Position among this worker's instances of the version. */
+  readonly index: number;
+  /** `<group>_<k>`, as Triton names it. */
+  readonly name: string;
+  /** False while its thread or process is being started again. */
+  readonly ready: boolean;
+  /** Loaded, but never scheduled. */
+  readonly passive: boolean;
+  /** Batches that it holds, running and waiting. */
+  readonly batches: readonly number[];
+}
+
+export interface VersionDescription {
+  readonly version: string;
+  readonly state: VersionState;
+  /** `<Code label>: <text>` of a failed load, 'unloaded', or ''. */
+  readonly reason: string;
+  readonly instances: readonly InstanceDescription[];
+  /** Ids of the requests being executed. */
+  readonly running: readonly string[];
+}
+
+/** worker → owner: what it holds of this model; answers `describe` and tells each change unasked (askedAt 0). */
+export interface DescribedMessage {
+  readonly kind: 'described';
+  readonly model: string;
+  readonly worker: ProcessId;
+  readonly askedAt: number;
+  readonly versions: readonly VersionDescription[];
+  readonly draining: boolean;
+}
+
+/** owner → worker: give this sequence's slot back. */
+export interface FreeMessage extends ModelMessage {
+  readonly kind: 'free';
+  readonly session: string;
+}
+
+/** owner → worker: hold these versions of the model with this config; all others go. */
+export interface ControlMessage extends ModelMessage {
+  readonly kind: 'control';
+  readonly action: 'load' | 'unload' | 'drain';
+  /** The completed ModelConfig as protobuf JSON text; '' unless action is load. */
+  readonly config: string;
+  readonly versions: readonly string[];
+  /** SHA-256 of the model's files as the owner read them; a worker that reads others refuses. */
+  readonly contentHash: string;
+}
+
+export type Message =
+  | InferMessage
+  | CancelMessage
+  | StaleMessage
+  | MovedMessage
+  | ExecuteMessage
+  | ResponseMessage
+  | DoneMessage
+  | RefusedMessage
+  | DescribeMessage
+  | DescribedMessage
+  | FreeMessage
+  | ControlMessage;
+
+export type MessageKind = Message['kind'];
+
+/** Negative, zero or positive as `a` is lower, equal or higher than `b`. */
+export function compareEpochs(a: Epoch, b: Epoch): number {
+  if (a.number !== b.number) return a.number - b.number;
+  return a.owner < b.owner ? -1 : a.owner > b.owner ? 1 : 0;
+}

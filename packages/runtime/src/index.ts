@@ -1,0 +1,13 @@
+export { type Clock, systemClock, type Timer } from './clock.ts';
+export { createLifecycle, type Lifecycle } from './lifecycle.ts';
+export { createLog, type Log, type LogOptions } from './log.ts';
+export {
+  addSampledMetric,
+  createRegistry,
+  type Labels,
+  type Registry,
+  type Sample,
+  type SampledMetric,
+} from './metrics.ts';
+export { newProcessId, type Random, seededRandom } from './random.ts';
+export { type VirtualClock, virtualClock } from './virtual-clock.ts';

@@ -1,0 +1,8 @@
+export type {
+  CloseReason,
+  Decision,
+  InstanceKey,
+  QueuedRequest,
+  ScheduleEvent,
+  Scheduler,
+} from './schedule.ts';

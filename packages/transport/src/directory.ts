@@ -1,0 +1,36 @@
+import type { Epoch, ProcessId } from '@nereid/protocol';
+
+export type Role = 'gateway' | 'coordinator' | 'worker';
+
+export interface ProcessRecord {
+  readonly id: ProcessId;
+  readonly role: Role;
+  readonly draining: boolean;
+}
+
+/** Says what changed; look it up for the new value. */
+export type DirectoryChange =
+  | { readonly type: 'process'; readonly id: ProcessId }
+  | { readonly type: 'owner'; readonly model: string }
+  | { readonly type: 'record'; readonly model: string };
+
+/**
+ * Who lives, who owns which model, and what each owner says of its models (`R`, see ModelRecord).
+ * Reads are local beliefs and never wait. No safety rests on them: a stale belief is refused by
+ * whoever holds the thing.
+ */
+export interface Directory<R> {
+  register(process: ProcessRecord): Promise<void>;
+  leave(id: ProcessId): Promise<void>;
+  processes(role: Role): readonly ProcessRecord[];
+  /** Takes the model's lease under a new epoch, above `above` if given; undefined while another holds it. */
+  acquire(model: string, owner: ProcessId, above?: number): Promise<Epoch | undefined>;
+  release(model: string, owner: ProcessId): Promise<void>;
+  owner(model: string): Epoch | undefined;
+  publish(model: string, record: R): Promise<void>;
+  withdraw(model: string): Promise<void>;
+  record(model: string): R | undefined;
+  records(): readonly R[];
+  /** Calls back after each change, never inside the call that made it. Returns how to stop. */
+  watch(listener: (change: DirectoryChange) => void): () => void;
+}

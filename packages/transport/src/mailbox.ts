@@ -1,0 +1,29 @@
+import type { Message, ProcessId } from '@nereid/protocol';
+
+/** Why a message was not taken: the mailbox is at its limit, or there is none of that name. */
+export type RefusalReason = 'full' | 'gone';
+
+export interface MailboxLimits {
+  readonly messages_max: number;
+  readonly bytes_max: number;
+}
+
+/**
+ * The one mailbox of a process (shared contract: local and Redis lanes pass the same suite).
+ * Guarantees: messages of one sender to one receiver arrive in order and at most once; the
+ * receiver is never called inside `send` (no reentrance); several messages may arrive in one call.
+ * Not guaranteed: arrival. Whoever must know resends.
+ */
+export interface Mailbox {
+  readonly id: ProcessId;
+  /** Sends without waiting. `refused` is called, later, at most once, if the message was not taken. */
+  send(to: ProcessId, message: Message, refused?: (reason: RefusalReason) => void): void;
+  /** Stops receiving; what waits unread is dropped. Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface Transport {
+  /** Opens the mailbox of a process; its id must be new. */
+  open(id: ProcessId, receive: (messages: readonly Message[]) => void): Mailbox;
+  close(): Promise<void>;
+}
