@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { systemClock } from './clock.ts';
+
+const fired = (clock: ReturnType<typeof systemClock>, delayUs: number) =>
+  new Promise<number>((resolve) => {
+    const due = clock.nowUs() + delayUs;
+    clock.at(due, () => resolve(clock.nowUs() - due));
+  });
+
+test.each([0, 100, 900, 2_500, 12_000])('a timer of %i us never fires early', async (delayUs) => {
+  expect(await fired(systemClock(), delayUs)).toBeGreaterThanOrEqual(0);
+});
+
+test('a timer in the past fires, but not inside the call that set it', async () => {
+  const clock = systemClock();
+  let inside = true;
+  const seen = new Promise<boolean>((resolve) => clock.at(clock.nowUs() - 5_000, () => resolve(inside)));
+  inside = false;
+  expect(await seen).toBe(false);
+});
+
+test('live timers count what is neither fired nor cancelled', async () => {
+  const clock = systemClock();
+  const cancelled = clock.at(clock.nowUs() + 60_000_000, () => expect.unreachable());
+  const spinning = clock.at(clock.nowUs() + 500, () => expect.unreachable());
+  expect(clock.liveTimers).toBe(2);
+  cancelled.cancel();
+  cancelled.cancel();
+  spinning.cancel();
+  expect(clock.liveTimers).toBe(0);
+  await fired(clock, 3_000);
+  expect(clock.liveTimers).toBe(0);
+});
