@@ -44,21 +44,32 @@ export interface BatchRequest {
  * does not. Shapes are the clients' (reshape is the backend's to apply).
  */
 export interface Batch {
+  /** Empty where the instance does not need them (`needsRequests`). */
   readonly requests: readonly BatchRequest[];
   /** Rows of each request: its first dimension, or 1 where the model does not batch. */
   readonly rows: readonly number[];
   readonly joined: readonly Tensor[];
+  /** Names of the outputs that at least one request wants; empty for all of the config. */
+  readonly wantedOutputs: readonly string[];
 }
 
 /**
- * `joined`: outputs over all rows, in the clients' shapes, to be split by `rows`.
- * `each`: one outcome per request, in order (an iterable of responses where the model streams).
+ * `joined`: outputs over all rows, in the clients' shapes, to be split by `rows`. An output that
+ * covers its whole ArrayBuffer gives that buffer away: nobody may hold on to it.
+ * `each`: one outcome per request, in order (an iterable of responses where the model streams);
+ * its tensors are copied before the next execution begins.
  */
 export type BatchResult =
   | { readonly kind: 'joined'; readonly outputs: readonly Tensor[] }
   | { readonly kind: 'each'; readonly outcomes: readonly (Outcome | AsyncIterable<InferResponse>)[] };
 
 export interface BackendInstance {
+  /**
+   * True where the model sees requests one by one (ids, parameters, own tensors). Where it is
+   * false only joined tensors cross to the instance's thread, and a batch that fails is split and
+   * each of its requests tried alone once.
+   */
+  readonly needsRequests: boolean;
   /** One execution at a time. A throw fails every request of the batch with INTERNAL unless it is a NereidError. */
   execute(batch: Batch): Promise<BatchResult>;
   /** Frees the model. Called once, never during an execution. */

@@ -8,3 +8,4 @@ export type {
   Device,
   InstanceLoad,
 } from './backend.ts';
+export { backendNamed } from './backend-named.ts';

@@ -1,1 +1,3 @@
-export {};
+export { type CommandLine, runCommandLine } from './command-line.ts';
+export { EXIT_CODE, type ExitCode } from './exit-code.ts';
+export { type ServeProcess, serve } from './serve.ts';

@@ -1,4 +1,5 @@
-import type { Datatype } from '@nereid/protocol';
+import { type Datatype, NereidError } from '@nereid/protocol';
+import { DataType, type ModelConfig, type ModelInput, type ModelOutput } from './gen/model_config_pb.ts';
 
 export interface TensorSignature {
   readonly name: string;
@@ -24,4 +25,70 @@ export interface ModelSignature {
   readonly inputs: readonly InputSignature[];
   readonly outputs: readonly TensorSignature[];
   readonly decoupled: boolean;
+}
+
+const DATATYPES: Readonly<Partial<Record<DataType, Datatype>>> = {
+  [DataType.TYPE_BOOL]: 'BOOL',
+  [DataType.TYPE_UINT8]: 'UINT8',
+  [DataType.TYPE_UINT16]: 'UINT16',
+  [DataType.TYPE_UINT32]: 'UINT32',
+  [DataType.TYPE_UINT64]: 'UINT64',
+  [DataType.TYPE_INT8]: 'INT8',
+  [DataType.TYPE_INT16]: 'INT16',
+  [DataType.TYPE_INT32]: 'INT32',
+  [DataType.TYPE_INT64]: 'INT64',
+  [DataType.TYPE_FP16]: 'FP16',
+  [DataType.TYPE_FP32]: 'FP32',
+  [DataType.TYPE_FP64]: 'FP64',
+  [DataType.TYPE_STRING]: 'BYTES',
+  [DataType.TYPE_BF16]: 'BF16',
+};
+
+/** The protocol's name of a config datatype (TYPE_STRING is BYTES); undefined for TYPE_INVALID. */
+export function protocolDatatype(type: DataType): Datatype | undefined {
+  return DATATYPES[type];
+}
+
+/**
+ * What requests to this model must look like. Takes a completed and checked config.
+ * Throws INVALID_ARG for a tensor without a datatype or with a dimension beyond 2^53.
+ */
+export function modelSignature(config: ModelConfig): ModelSignature {
+  const { name } = config;
+  return {
+    name,
+    maxBatchSize: config.maxBatchSize,
+    inputs: config.input.map((input) => ({
+      ...tensorSignature(name, 'input', input),
+      optional: input.optional,
+      ragged: input.allowRaggedBatch,
+    })),
+    outputs: config.output.map((output) => tensorSignature(name, 'output', output)),
+    decoupled: config.modelTransactionPolicy?.decoupled ?? false,
+  };
+}
+
+function tensorSignature(model: string, side: 'input' | 'output', io: ModelInput | ModelOutput): TensorSignature {
+  const datatype = protocolDatatype(io.dataType);
+  const what = `model ${side} '${io.name}'`;
+  if (datatype === undefined) {
+    throw new NereidError('INVALID_ARG', `${what} must specify 'data_type' for ${model}`, { field: 'data_type' });
+  }
+  return {
+    name: io.name,
+    datatype,
+    dims: dimensions(model, what, io.dims),
+    reshape: io.reshape === undefined ? null : dimensions(model, `${what} reshape`, io.reshape.shape),
+  };
+}
+
+function dimensions(model: string, what: string, dims: readonly bigint[]): number[] {
+  return dims.map((dim) => {
+    const number = Number(dim);
+    if (!Number.isSafeInteger(number)) {
+      const text = `${what} has dimension ${dim} for ${model}; the largest that can be served is 2^53 - 1`;
+      throw new NereidError('INVALID_ARG', text, { field: 'dims' });
+    }
+    return number;
+  });
 }

@@ -1,1 +1,4 @@
-export {};
+export { createGateway, type Gateway, type GatewayLimits, type GatewayOptions } from './gateway.ts';
+export { createHttpServer, type HttpServer, type HttpServerOptions } from './http/server.ts';
+export { createMetricsServer, type MetricsServer, type MetricsServerOptions } from './metrics-server.ts';
+export type { ModelFound, ModelLookup } from './model-lookup.ts';

@@ -35,4 +35,8 @@ export {
   type VersionDescription,
   type VersionState,
 } from './message.ts';
+export type { RequestLimits } from './protocol-limits.ts';
 export { elementCount, fixedByteSize, type Tensor } from './tensor.ts';
+export type { RequestedOutput } from './v2-outputs.ts';
+export { type DecodedRequest, type DecodeOptions, decodeInferRequest } from './v2-request.ts';
+export { type EncodedResponse, encodeInferResponse, type OutputFormat } from './v2-response.ts';

@@ -1,3 +1,5 @@
+export { createDefaultScheduler, type DefaultSchedulerOptions } from './default-scheduler.ts';
+export { createDynamicScheduler, type DynamicBatcherOptions } from './dynamic-batcher.ts';
 export type {
   CloseReason,
   Decision,
@@ -6,3 +8,5 @@ export type {
   ScheduleEvent,
   Scheduler,
 } from './schedule.ts';
+export { batchesDynamically, createScheduler, type SchedulerOptions } from './schedulers.ts';
+export { batchShapeKey } from './shape-key.ts';

@@ -39,7 +39,7 @@ export type Decision<R extends QueuedRequest = QueuedRequest> =
       readonly reason: CloseReason;
     }
   | { readonly type: 'reject'; readonly request: R; readonly error: ErrorInfo }
-  /** Send a `time` event at that time; replaces an earlier wish. */
+  /** Send a `time` event at that time; replaces an earlier wish, and is void once nothing waits. */
   | { readonly type: 'wake'; readonly atUs: number };
 
 export interface Scheduler<R extends QueuedRequest = QueuedRequest> {

@@ -1,0 +1,74 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT } from './checkout.mjs';
+import { whenNpmEnds } from './parent.mjs';
+import { say, secondsSince } from './progress.mjs';
+import { ensurePythonPackages } from './python.mjs';
+import { exitWith, setUp } from './setup.mjs';
+import { conformanceStage, programStage, vitestFilter, vitestStage } from './test-stages.mjs';
+
+// npm test -- FILTER: set-up, then every check. FILTER is a part of a test file's path or of a test's name, or a
+// glob of recorded cases such as 'types_http/*'. The last line is "N passed, N failed".
+
+const arguments_ = process.argv.slice(2).filter((argument) => argument !== '--yes');
+const [filter] = arguments_;
+
+whenNpmEnds(() => process.kill(process.pid, 'SIGTERM'));
+try {
+  if (arguments_.length > 1) console.log(`only the first filter is used: ${filter}`);
+  await setUp(process.argv.includes('--yes') ? { mayInstall: true } : {});
+  process.exitCode = (await runStages(await chooseStages())) ? 0 : 1;
+} catch (error) {
+  exitWith(error);
+}
+
+/** The stages to run, in order: { name, run } or, where it cannot be run, { name, missing }. */
+async function chooseStages() {
+  // Loaded late: its module reads files that an incomplete checkout lacks.
+  const { selectCases } = await import('../../test/conformance/selection.mjs');
+  const globs = filter === undefined ? [] : [filter];
+  const cases = selectCases(globs);
+  const namesCases = filter !== undefined && cases.names.length + cases.leftOut.size > 0;
+  const stages = [];
+  if (filter === undefined) {
+    stages.push({ name: 'lint', run: () => programStage('biome', ['check', '--max-diagnostics=20', '.']) });
+    stages.push({ name: 'types', run: () => programStage('tsc', ['-p', 'tsconfig.test.json']) });
+    if (existsSync(join(ROOT, 'knip.json'))) stages.push({ name: 'unused code', run: () => programStage('knip', []) });
+  }
+  if (!namesCases) stages.push({ name: 'tests', run: () => vitestStage(vitestFilter(filter)) });
+  if (filter === undefined || namesCases) {
+    const { missing } = await ensurePythonPackages();
+    const name = 'recorded cases';
+    if (missing === undefined) stages.push({ name, run: () => conformanceStage(globs) });
+    else stages.push({ name, missing: `${cases.names.length} ${name} were not run: ${missing}` });
+  }
+  return stages;
+}
+
+/** @returns {Promise<boolean>} whether nothing failed */
+async function runStages(stages) {
+  const notRun = [];
+  let passed = 0;
+  let failed = 0;
+  for (const stage of stages) {
+    if (stage.missing !== undefined) {
+      notRun.push(stage.missing);
+      continue;
+    }
+    const start = performance.now();
+    say(`${stage.name} …`);
+    const result = await stage.run();
+    passed += result.passed;
+    failed += result.failed;
+    for (const failure of result.failures) console.log(failure);
+    for (const note of result.notes) console.log(`  ${note}`);
+    console.log(`${stage.name}: ${result.passed} passed, ${result.failed} failed (${secondsSince(start)})`);
+  }
+  if (filter !== undefined && passed + failed === 0 && notRun.length === 0) {
+    console.error(`nothing matches ${filter}: give a part of a test file's path or name, or a glob of recorded cases`);
+    failed = 1;
+  }
+  for (const line of notRun) console.log(line);
+  console.log(`${passed} passed, ${failed} failed`);
+  return failed === 0;
+}

@@ -1,0 +1,130 @@
+/** What a JavaScript model returned, checked and in the one internal form. */
+import type { ModelSignature } from '@nereid/config';
+import {
+  type Datatype,
+  ERROR_TABLE,
+  type ErrorCode,
+  type ErrorInfo,
+  elementCount,
+  type InferRequest,
+  NereidError,
+  type Outcome,
+  type Parameters,
+  type ParameterValue,
+  type Tensor,
+} from '@nereid/protocol';
+import { bytesOf, bytesTensorData, numericArrayOf } from './tensor-data.ts';
+
+/** One element of what `execute` returned. Never throws: whatever is wrong is that request's INTERNAL error. */
+export function modelOutcome(
+  signature: ModelSignature,
+  request: InferRequest,
+  version: string,
+  returned: unknown,
+): Outcome {
+  if (returned instanceof Error) return { ok: false, error: modelError(returned) };
+  try {
+    return { ok: true, response: modelResponse(signature, request, version, returned) };
+  } catch (wrong) {
+    if (wrong instanceof NereidError) return { ok: false, error: { code: wrong.code, message: wrong.message } };
+    throw wrong;
+  }
+}
+
+/** A model's Error with its `code` where that is one of ours, else INTERNAL. */
+export function modelError(error: Error): ErrorInfo {
+  const code = 'code' in error ? error.code : undefined;
+  const known = typeof code === 'string' && Object.hasOwn(ERROR_TABLE, code);
+  return { code: known ? (code as ErrorCode) : 'INTERNAL', message: error.message };
+}
+
+function modelResponse(signature: ModelSignature, request: InferRequest, version: string, returned: unknown) {
+  const where = `model '${signature.name}'`;
+  if (!isRecord(returned)) throw internal(`${where} returned ${kind(returned)} in place of a response`);
+  if (Symbol.asyncIterator in returned) {
+    throw new NereidError('UNSUPPORTED', `${where} returned a stream; decoupled JavaScript models are not served yet`);
+  }
+  for (const field of ['state', 'release'] as const) {
+    if (returned[field] !== undefined) {
+      throw new NereidError(
+        'UNSUPPORTED',
+        `${where} returned '${field}'; it belongs to sequences, which are not served yet`,
+      );
+    }
+  }
+  const { outputs, parameters } = returned;
+  if (!isRecord(outputs)) throw internal(`${where} returned a response whose 'outputs' is ${kind(outputs)}`);
+  return {
+    modelName: signature.name,
+    modelVersion: version,
+    id: request.id,
+    parameters: responseParameters(where, parameters),
+    outputs: Object.entries(outputs).map(([name, value]) => outputTensor(signature, name, value)),
+  };
+}
+
+function responseParameters(where: string, parameters: unknown): Parameters {
+  if (parameters === undefined) return {};
+  if (!isRecord(parameters)) throw internal(`${where} returned 'parameters' that are ${kind(parameters)}`);
+  return Object.fromEntries(
+    Object.entries(parameters).map(([name, value]): [string, ParameterValue] => {
+      if (typeof value === 'number') return [name, Number.isSafeInteger(value) ? BigInt(value) : value];
+      if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint') return [name, value];
+      throw internal(`${where} returned parameter '${name}' that is ${kind(value)}`);
+    }),
+  );
+}
+
+function outputTensor(signature: ModelSignature, name: string, value: unknown): Tensor {
+  const where = `model '${signature.name}', output '${name}'`;
+  const declared = signature.outputs.find((output) => output.name === name);
+  if (declared === undefined) throw internal(`${where}: the model configuration has no such output`);
+  if (!isRecord(value)) throw internal(`${where}: expected { datatype, shape, data }, got ${kind(value)}`);
+  const { datatype, shape, data } = value;
+  if (datatype !== declared.datatype) {
+    throw internal(`${where}: datatype is ${String(datatype)}, the model configuration says ${declared.datatype}`);
+  }
+  if (!isShape(shape)) throw internal(`${where}: shape must be an array of whole numbers`);
+  const count = elementCount(shape);
+  const bytes = outputData(where, declared.datatype, data);
+  if (bytes.count !== count) {
+    throw internal(`${where}: shape [${shape.join(',')}] has ${count} elements, data ${bytes.count}`);
+  }
+  return { name, datatype: declared.datatype, shape: [...shape], data: bytes.data };
+}
+
+function outputData(
+  where: string,
+  datatype: Datatype,
+  data: unknown,
+): { readonly count: number; readonly data: Uint8Array } {
+  if (datatype === 'BYTES') {
+    if (!Array.isArray(data) || !data.every((element) => element instanceof Uint8Array)) {
+      throw internal(`${where}: data of a BYTES tensor must be an array of Uint8Array`);
+    }
+    return { count: data.length, data: bytesTensorData(data) };
+  }
+  const expected = numericArrayOf(datatype);
+  // Buffers are Uint8Arrays; an array of another kind would be read as other numbers.
+  if (!(data instanceof expected))
+    throw internal(`${where}: data of a ${datatype} tensor must be a ${expected.name}, got ${kind(data)}`);
+  return { count: data.length, data: bytesOf(data) };
+}
+
+function internal(text: string): NereidError {
+  return new NereidError('INTERNAL', text);
+}
+
+function isRecord(value: unknown): value is Record<PropertyKey, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !ArrayBuffer.isView(value);
+}
+
+function isShape(value: unknown): value is readonly number[] {
+  return Array.isArray(value) && value.every((dim) => Number.isSafeInteger(dim) && dim >= 0);
+}
+
+function kind(value: unknown): string {
+  if (value === null) return 'null';
+  if (typeof value === 'object') return value.constructor?.name ?? 'an object';
+  return typeof value;
+}

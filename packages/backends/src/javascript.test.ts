@@ -1,0 +1,221 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { InferRequest, Outcome } from '@nereid/protocol';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { BackendInstance, InstanceLoad } from './backend.ts';
+import { describeBackendContract, inferRequest, int32Tensor, runBatch } from './backend-contract.ts';
+import { textLoad } from './fixture-load.ts';
+import { javascriptBackend } from './javascript.ts';
+
+const folders: string[] = [];
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true });
+});
+
+const ONE = `name: "m" backend: "javascript"
+input { name: "X" data_type: TYPE_INT32 dims: -1 }
+output { name: "Y" data_type: TYPE_INT32 dims: -1 }`;
+
+async function model(source: string, config = ONE): Promise<InstanceLoad> {
+  const folder = await mkdtemp(join(tmpdir(), 'nereid-javascript-'));
+  folders.push(folder);
+  await mkdir(join(folder, '1'));
+  await writeFile(join(folder, '1', 'model.mjs'), source);
+  return textLoad(folder, config);
+}
+
+describeBackendContract({
+  backend: javascriptBackend,
+  simple: () =>
+    model(
+      `export const execute = (requests) => requests.map(({ inputs }) => {
+        const a = inputs.get('INPUT0'), b = inputs.get('INPUT1');
+        const with_ = (f) => ({ datatype: 'INT32', shape: a.shape, data: a.data.map((x, i) => f(x, b.data[i])) });
+        return { outputs: { OUTPUT0: with_((x, y) => x + y), OUTPUT1: with_((x, y) => x - y) } };
+      });`,
+      `name: "simple" backend: "javascript" max_batch_size: 8
+      input { name: "INPUT0" data_type: TYPE_INT32 dims: 16 } input { name: "INPUT1" data_type: TYPE_INT32 dims: 16 }
+      output { name: "OUTPUT0" data_type: TYPE_INT32 dims: 16 } output { name: "OUTPUT1" data_type: TYPE_INT32 dims: 16 }`,
+    ),
+  bytes: () =>
+    model(
+      `export const execute = (requests) => requests.map(({ inputs }) => ({ outputs: { OUTPUT: inputs.get('INPUT') } }));`,
+      `name: "texts" backend: "javascript" max_batch_size: 4
+      input { name: "INPUT" data_type: TYPE_STRING dims: -1 } output { name: "OUTPUT" data_type: TYPE_STRING dims: -1 }`,
+    ),
+  failing: () =>
+    model(
+      `export async function execute([{ inputs }]) {
+        if (inputs.get('INPUT').data.length !== 3) throw new Error('three, please');
+        return [{ outputs: { OUTPUT: inputs.get('INPUT') } }];
+      }`,
+      `name: "failing" backend: "javascript"
+      input { name: "INPUT" data_type: TYPE_INT32 dims: -1 } output { name: "OUTPUT" data_type: TYPE_INT32 dims: 3 }`,
+    ),
+});
+
+async function run(source: string, requests: InferRequest[] = [request()]): Promise<Outcome[]> {
+  const instance = await javascriptBackend.load(await model(source));
+  return runBatch(instance, requests);
+}
+
+const request = (more: Partial<InferRequest> = {}) => inferRequest([int32Tensor('X', [2], [1, 2])], more);
+
+describe('javascript: what a model sees', () => {
+  it('gets id, flags, correlation id, parameters, inputs and a signal', async () => {
+    const source = `export const execute = (requests) => requests.map((r) => new Error(JSON.stringify({
+      id: r.id, flags: r.flags, correlation: typeof r.correlationId, parameters: Object.entries(r.parameters).map(([k, v]) => [k, typeof v]),
+      input: [...r.inputs].map(([n, t]) => [n, t.datatype, t.shape, t.data.constructor.name]), aborted: r.signal.aborted })));`;
+    const [outcome] = await run(source, [
+      request({
+        id: 'r1',
+        sequenceStart: true,
+        sequenceEnd: true,
+        correlationId: 7n,
+        parameters: { small: 5n, large: 2n ** 60n, text: 'a', real: 0.5 },
+      }),
+    ]);
+    expect(JSON.parse(outcome?.ok === false ? outcome.error.message : '{}')).toEqual({
+      id: 'r1',
+      flags: 3,
+      correlation: 'bigint',
+      parameters: [
+        ['small', 'number'],
+        ['large', 'bigint'],
+        ['text', 'string'],
+        ['real', 'number'],
+      ],
+      input: [['X', 'INT32', [2], 'Int32Array']],
+      aborted: false,
+    });
+  });
+
+  it('is initialised with its config, name, device and version', async () => {
+    const lines: string[] = [];
+    const load = await model(`export function initialize({ modelConfig, instanceName, device, version, context }) {
+      context.log.info([modelConfig.name, modelConfig.input[0].data_type, instanceName, device.kind, version].join(' '));
+    } export const execute = () => [];`);
+    await javascriptBackend.load({ ...load, log: { ...load.log, info: (text) => lines.push(text) } });
+    expect(lines).toEqual(['m TYPE_INT32 m_0 cpu 1']);
+  });
+
+  it('is read anew at each load and finalised', async () => {
+    const load = await model(`export const execute = () => [new Error('old')];`);
+    const run = async () => {
+      const instance: BackendInstance = await javascriptBackend.load(load);
+      const [outcome] = await runBatch(instance, [request()]);
+      await instance.finalize();
+      return outcome?.ok === false ? outcome.error.message : '';
+    };
+    expect(await run()).toBe('old');
+    await writeFile(
+      join(load.versionDirectory, 'model.mjs'),
+      `export const execute = () => [new Error('new')]; export function finalize() { throw new Error('finalised'); }`,
+    );
+    await expect(run()).rejects.toThrow('finalised');
+  });
+
+  it.each(['infer', 'metrics'])('is told that context.%s comes later', async (name) => {
+    const use = name === 'infer' ? `await context.infer('other', {})` : 'context.metrics';
+    const load = await model(
+      `export async function initialize({ context }) { ${use}; } export const execute = () => [];`,
+    );
+    await expect(javascriptBackend.load(load)).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining(`context.${name}`),
+    });
+  });
+});
+
+describe('javascript: what a model returns', () => {
+  const y = `{ datatype: 'INT32', shape: [1], data: Int32Array.of(5) }`;
+
+  it('parameters with integers as integers', async () => {
+    const [outcome] = await run(
+      `export const execute = () => [{ outputs: { Y: ${y} }, parameters: { n: 3, x: 0.5, s: 'a', b: true } }];`,
+    );
+    expect(outcome).toMatchObject({
+      ok: true,
+      response: { modelName: 'm', modelVersion: '1', parameters: { n: 3n, x: 0.5, s: 'a', b: true } },
+    });
+  });
+
+  it('an Error beside responses fails only its request', async () => {
+    const outcomes = await run(
+      `export const execute = () => [{ outputs: { Y: ${y} } }, Object.assign(new Error('busy'), { code: 'UNAVAILABLE' }), new Error('plain'), Object.assign(new Error('odd'), { code: 'ENOENT' })];`,
+      [request(), request(), request(), request()],
+    );
+    expect(outcomes.map((outcome) => (outcome.ok ? 'ok' : `${outcome.error.code} ${outcome.error.message}`))).toEqual([
+      'ok',
+      'UNAVAILABLE busy',
+      'INTERNAL plain',
+      'INTERNAL odd',
+    ]);
+  });
+
+  it.each([
+    ['a wrong output', `{ outputs: { Z: ${y} } }`, "model 'm', output 'Z': the model configuration has no such output"],
+    ['a wrong datatype', `{ outputs: { Y: { ...${y}, datatype: 'FP32' } } }`, "output 'Y': datatype is FP32"],
+    [
+      'a wrong array',
+      `{ outputs: { Y: { ...${y}, data: Float32Array.of(5) } } }`,
+      'must be a Int32Array, got Float32Array',
+    ],
+    ['a wrong shape', `{ outputs: { Y: { ...${y}, shape: [2] } } }`, 'shape \\[2\\] has 2 elements, data 1'],
+    ['no shape', `{ outputs: { Y: { ...${y}, shape: '1' } } }`, 'shape must be an array'],
+    ['no outputs', `{}`, "'outputs' is undefined"],
+    ['nothing', `undefined`, 'returned undefined in place of a response'],
+    ['a wrong parameter', `{ outputs: { Y: ${y} }, parameters: { p: {} } }`, "parameter 'p'"],
+  ])('%s is INTERNAL and says where', async (_, returned, message) => {
+    const [outcome] = await run(`export const execute = () => [${returned}];`);
+    expect(outcome).toMatchObject({ ok: false, error: { code: 'INTERNAL', message: expect.stringMatching(message) } });
+  });
+
+  it.each([
+    ['a stream', '(async function* () {})()', 'decoupled'],
+    ['state', `{ outputs: { Y: ${y} }, state: {} }`, "'state'"],
+    ['release', `{ outputs: { Y: ${y} }, release: 'all' }`, "'release'"],
+  ])('%s is UNSUPPORTED for now', async (_, returned, message) => {
+    const [outcome] = await run(`export const execute = () => [${returned}];`);
+    expect(outcome).toMatchObject({
+      ok: false,
+      error: { code: 'UNSUPPORTED', message: expect.stringContaining(message) },
+    });
+  });
+
+  it.each([
+    ['too few', '[]', '0 responses for 1 requests'],
+    ['no array', '{}', 'no array of responses for 1 requests'],
+  ])('%s fails the batch', async (_, returned, message) => {
+    await expect(run(`export const execute = () => (${returned});`)).rejects.toMatchObject({
+      code: 'INTERNAL',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it('a throw fails the batch with its text', async () => {
+    await expect(run(`export async function execute() { throw new TypeError('boom'); }`)).rejects.toMatchObject({
+      code: 'INTERNAL',
+      message: 'boom',
+    });
+  });
+});
+
+describe('javascript: loading', () => {
+  it.each([
+    ['no execute', 'export const other = 1;', 'INVALID_ARG', "must export a function 'execute'"],
+    ['a syntax error', 'export const execute = (;', 'INTERNAL', 'cannot import model.mjs'],
+    [
+      'an initialize that throws',
+      `export function initialize() { throw new Error('no weights'); } export const execute = () => [];`,
+      'INTERNAL',
+      'initialize failed: no weights',
+    ],
+  ])('%s is said', async (_, source, code, message) => {
+    await expect(javascriptBackend.load(await model(source))).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(message),
+    });
+  });
+});

@@ -1,0 +1,125 @@
+/**
+ * Models that are JavaScript modules (`backend: "javascript"`, `model.mjs`). The module is imported
+ * anew at each load, in its instance's own thread, so instances share nothing.
+ */
+import { randomUUID } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { type ModelSignature, modelConfigJson, modelSignature } from '@nereid/config';
+import { NereidError } from '@nereid/protocol';
+import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad } from './backend.ts';
+import type { ModelContext, ModelModule } from './javascript-model.ts';
+import { modelRequest } from './javascript-request.ts';
+import { modelError, modelOutcome } from './javascript-response.ts';
+
+const DEFAULT_FILENAME = 'model.mjs';
+
+/**
+ * The `javascript` backend. A load fails with UNAVAILABLE for a missing file, INVALID_ARG for a
+ * module without `execute`, and with what the module itself throws (INTERNAL unless its `code`
+ * says otherwise).
+ */
+export const javascriptBackend: Backend = {
+  name: 'javascript',
+  async load(load: InstanceLoad): Promise<BackendInstance> {
+    const signature = modelSignature(load.config);
+    if (signature.decoupled) {
+      throw new NereidError(
+        'UNSUPPORTED',
+        `model '${signature.name}' is decoupled; decoupled JavaScript models are not served yet`,
+      );
+    }
+    const module = await importModel(load);
+    try {
+      await module.initialize?.({
+        modelConfig: JSON.parse(modelConfigJson(load.config)),
+        instanceName: load.instanceName,
+        device: load.device,
+        version: load.version,
+        context: modelContext(load),
+      });
+    } catch (cause) {
+      throw thrownAtLoad(signature.name, 'initialize failed', cause);
+    }
+    return {
+      needsRequests: true,
+      execute: (batch) => execute(signature, load.version, module, batch),
+      async finalize() {
+        await module.finalize?.();
+      },
+    };
+  },
+};
+
+async function importModel(load: InstanceLoad): Promise<ModelModule> {
+  const filename = load.config.defaultModelFilename || DEFAULT_FILENAME;
+  const path = join(load.versionDirectory, filename);
+  try {
+    await stat(path);
+  } catch (cause) {
+    throw new NereidError('UNAVAILABLE', `unable to find '${path}' for model instance '${load.instanceName}'`, {
+      cause,
+    });
+  }
+  const url = pathToFileURL(path);
+  // Node caches modules by URL: without this a reload would run the old code.
+  url.searchParams.set('load', randomUUID());
+  let module: Partial<ModelModule>;
+  try {
+    module = await import(url.href);
+  } catch (cause) {
+    throw thrownAtLoad(load.config.name, `cannot import ${filename}`, cause);
+  }
+  const { initialize, execute, finalize } = module;
+  if (typeof execute !== 'function') {
+    throw new NereidError('INVALID_ARG', `model '${load.config.name}': ${filename} must export a function 'execute'`);
+  }
+  return {
+    execute,
+    ...(typeof initialize === 'function' ? { initialize } : {}),
+    ...(typeof finalize === 'function' ? { finalize } : {}),
+  };
+}
+
+function thrownAtLoad(model: string, what: string, cause: unknown): NereidError {
+  const { code, message } = modelError(cause instanceof Error ? cause : new Error(String(cause)));
+  return new NereidError(code, `model '${model}': ${what}: ${message}`, { cause });
+}
+
+function modelContext(load: InstanceLoad): ModelContext {
+  const notYet = (what: string) =>
+    new NereidError('UNSUPPORTED', `${what} is not available to JavaScript models yet (model '${load.config.name}')`);
+  return {
+    log: load.log,
+    async infer() {
+      throw notYet('context.infer');
+    },
+    get metrics(): unknown {
+      throw notYet('context.metrics');
+    },
+  };
+}
+
+async function execute(
+  signature: ModelSignature,
+  version: string,
+  module: ModelModule,
+  batch: Batch,
+): Promise<BatchResult> {
+  const requests = batch.requests.map(modelRequest);
+  let returned: unknown;
+  try {
+    returned = await module.execute(requests);
+  } catch (cause) {
+    throw new NereidError('INTERNAL', cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+  if (!Array.isArray(returned) || returned.length !== requests.length) {
+    const what = Array.isArray(returned) ? `${returned.length} responses` : `no array of responses`;
+    throw new NereidError('INTERNAL', `model '${signature.name}' returned ${what} for ${requests.length} requests`);
+  }
+  return {
+    kind: 'each',
+    outcomes: batch.requests.map(({ request }, index) => modelOutcome(signature, request, version, returned[index])),
+  };
+}

@@ -1,0 +1,153 @@
+/**
+ * ONNX models on onnxruntime-node. Each instance has a session of its own; `run` blocks the
+ * instance's thread, reads its feeds after it was called and cannot be stopped.
+ */
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type ModelSignature, modelSignature } from '@nereid/config';
+import { NereidError, type Tensor } from '@nereid/protocol';
+import { InferenceSession, type Tensor as OrtTensor } from 'onnxruntime-node';
+import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad } from './backend.ts';
+import { checkSession } from './onnx-checks.ts';
+import { takeOverridableInputs } from './onnx-defaults.ts';
+import { sessionOptions } from './onnx-options.ts';
+import { feedOf, outputOf } from './onnx-tensors.ts';
+import { clientShape, modelShape } from './reshape.ts';
+
+const DEFAULT_FILENAME = 'model.onnx';
+
+interface LoadedSession {
+  readonly session: InferenceSession;
+  /** Values of the optional inputs that a request may leave out. */
+  readonly defaults: ReadonlyMap<string, OrtTensor>;
+}
+
+/**
+ * The `onnxruntime` backend. A load fails with UNAVAILABLE for a missing file or GPU provider,
+ * INVALID_ARG where config and graph differ, UNSUPPORTED for types that onnxruntime-node cannot
+ * pass, INTERNAL with onnxruntime's own words for everything else.
+ */
+export const onnxruntimeBackend: Backend = {
+  name: 'onnxruntime',
+  async load(load: InstanceLoad): Promise<BackendInstance> {
+    const signature = modelSignature(load.config);
+    const { session, defaults } = await openSession(load, signature, await modelPath(load));
+    try {
+      checkSession(signature, session.inputMetadata, session.outputMetadata);
+    } catch (refusal) {
+      await session.release();
+      throw refusal;
+    }
+    return {
+      needsRequests: false,
+      execute: (batch) => execute(signature, { session, defaults }, batch),
+      finalize: () => session.release(),
+    };
+  },
+};
+
+/** The model's file; a folder of that name holds a `model.onnx` with its external data beside it. */
+async function modelPath(load: InstanceLoad): Promise<string> {
+  const path = join(load.versionDirectory, load.config.defaultModelFilename || DEFAULT_FILENAME);
+  try {
+    return (await stat(path)).isDirectory() ? join(path, DEFAULT_FILENAME) : path;
+  } catch (cause) {
+    throw new NereidError('UNAVAILABLE', `unable to find '${path}' for model instance '${load.instanceName}'`, {
+      cause,
+    });
+  }
+}
+
+async function openSession(load: InstanceLoad, signature: ModelSignature, path: string): Promise<LoadedSession> {
+  const options = sessionOptions(load);
+  const session = await createSession(load, path, options);
+  const hidden = signature.inputs.filter((input) => input.optional && !session.inputNames.includes(input.name));
+  if (hidden.length === 0) return { session, defaults: new Map() };
+
+  const taken = takeOverridableInputs(await readFile(path), new Set(hidden.map((input) => input.name)));
+  if (taken.defaults.size === 0) return { session, defaults: new Map() };
+  await session.release();
+  const defaults = new Map<string, OrtTensor>();
+  for (const [name, model] of taken.defaults) {
+    const constant = await createSession(load, model, options);
+    const value = (await constant.run({}))[name];
+    if (value !== undefined) defaults.set(name, value);
+    await constant.release();
+  }
+  return { session: await createSession(load, taken.model, options), defaults };
+}
+
+async function createSession(
+  load: InstanceLoad,
+  model: string | Uint8Array,
+  options: InferenceSession.SessionOptions,
+): Promise<InferenceSession> {
+  try {
+    return typeof model === 'string'
+      ? await InferenceSession.create(model, options)
+      : await InferenceSession.create(model, options);
+  } catch (cause) {
+    throw loadError(load, cause);
+  }
+}
+
+function loadError(load: InstanceLoad, cause: unknown): NereidError {
+  const text = ortText(cause);
+  const model = load.config.name;
+  if (/ExecutionProvider_(Cuda|TensorRT)|providers_(shared|cuda|tensorrt)/i.test(text)) {
+    return new NereidError(
+      'UNAVAILABLE',
+      `instance '${load.instanceName}' of model '${model}' is for GPU ${load.device.id}, but onnxruntime-node cannot load its ` +
+        `GPU provider (${text}); install its libraries with 'node node_modules/onnxruntime-node/script/install.js' ` +
+        'and CUDA 12 with cuDNN 9, or give the model an instance_group of kind KIND_CPU',
+      { cause },
+    );
+  }
+  if (text.startsWith('Unsupported data type')) {
+    return new NereidError(
+      'UNSUPPORTED',
+      `model '${model}' has an input or output of a type that onnxruntime-node cannot pass, such as BF16 (${text}); ` +
+        'cast it to FP32 or FP16 in the graph',
+      { cause },
+    );
+  }
+  return new NereidError('INTERNAL', `onnx runtime error: ${text}`, { cause });
+}
+
+async function execute(signature: ModelSignature, loaded: LoadedSession, batch: Batch): Promise<BatchResult> {
+  const batching = signature.maxBatchSize > 0;
+  const feeds: Record<string, OrtTensor> = {};
+  for (const [name, value] of loaded.defaults) feeds[name] = value;
+  for (const input of batch.joined) {
+    const declared = signature.inputs.find((candidate) => candidate.name === input.name);
+    if (declared === undefined) {
+      throw new NereidError('INVALID_ARG', `unexpected inference input '${input.name}' for model '${signature.name}'`);
+    }
+    feeds[input.name] = feedOf(input, modelShape(declared, input.shape, batching));
+  }
+  const wanted =
+    batch.wantedOutputs.length === 0
+      ? signature.outputs
+      : signature.outputs.filter((output) => batch.wantedOutputs.includes(output.name));
+  const names = wanted.map((output) => output.name);
+
+  let values: InferenceSession.OnnxValueMapType;
+  try {
+    values = await loaded.session.run(feeds, names);
+  } catch (cause) {
+    throw new NereidError('INTERNAL', `onnx runtime error: ${ortText(cause)}`, { cause });
+  }
+  const outputs: Tensor[] = [];
+  for (const output of wanted) {
+    const value = values[output.name];
+    if (value === undefined)
+      throw new NereidError('INTERNAL', `model '${signature.name}' gave no output '${output.name}'`);
+    outputs.push(outputOf(output.name, clientShape(output, value.dims, batching), value));
+  }
+  return { kind: 'joined', outputs };
+}
+
+/** onnxruntime ends some of its texts with a line break. */
+function ortText(cause: unknown): string {
+  return (cause instanceof Error ? cause.message : String(cause)).trimEnd();
+}

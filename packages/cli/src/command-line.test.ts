@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest';
+import { type CommandLine, runCommandLine } from './command-line.ts';
+import type { ExitCode } from './exit-code.ts';
+
+async function run(argv: readonly string[], serveExit: ExitCode = 0) {
+  let out = '';
+  let err = '';
+  const served: (readonly string[])[] = [];
+  const checked: unknown[] = [];
+  const line: CommandLine = {
+    version: '1.2.3',
+    stdout: (text) => {
+      out += text;
+    },
+    stderr: (text) => {
+      err += text;
+    },
+    serve: async (flags) => {
+      served.push(flags);
+      return serveExit;
+    },
+    checkModels: async ({ repositories, json, autoComplete, modelConfigName }) => {
+      checked.push({ repositories, json, autoComplete, modelConfigName });
+      return 4;
+    },
+  };
+  const exitCode = await runCommandLine(argv, line);
+  return { exitCode, out, err, served, checked };
+}
+
+describe('the command line', () => {
+  it.each<[readonly string[]]>([
+    [['--model-repository=/m', '--http-port', '9000', '--allow-http', 'false']],
+    [['--log-verbose', '1', '--model-repository', '/m']],
+    [['--version=1', '--model-repository=/m']],
+    [['stray', '--model-repository=/m']],
+    [[]],
+  ])('serve gets %j as it is', async (flags) => {
+    expect((await run(['serve', ...flags])).served).toEqual([flags]);
+  });
+
+  it('ends as serve ends', async () => {
+    expect((await run(['serve'], 4)).exitCode).toBe(4);
+  });
+
+  it.each([
+    [['/a'], { repositories: ['/a'], json: false, autoComplete: true, modelConfigName: '' }],
+    [
+      ['/a', '/b', '--json', '--disable-auto-complete-config', '--model-config-name=x'],
+      { repositories: ['/a', '/b'], json: true, autoComplete: false, modelConfigName: 'x' },
+    ],
+  ])('models check %j', async (argv, options) => {
+    expect(await run(['models', 'check', ...argv])).toMatchObject({ exitCode: 4, checked: [options] });
+  });
+
+  it('models check --help is about this command', async () => {
+    const { exitCode, out } = await run(['models', 'check', '--help']);
+    expect(exitCode).toBe(0);
+    expect(out).toContain('Usage: nereid models check [options] <folder...>');
+  });
+
+  it.each([['--version']])('%s', async (flag) => {
+    expect(await run([flag])).toMatchObject({ exitCode: 0, out: '1.2.3\n', err: '' });
+  });
+
+  it.each([['--help'], ['-h']])('%s tells what it is, the commands, examples and exit codes', async (flag) => {
+    const { exitCode, out, err } = await run([flag]);
+    expect([exitCode, err]).toEqual([0, '']);
+    expect(out).toMatch(/^nereid: an inference server/);
+    for (const part of ['Commands:', '  serve ', 'Examples:', 'Exit codes:', '  4  a repository cannot be read']) {
+      expect(out).toContain(part);
+    }
+  });
+
+  it.each<[readonly string[]]>([[['--help']], [['-h']], [['--http-port', '1', '--help']]])(
+    'serve %j shows the options and starts nothing',
+    async (flags) => {
+      const { exitCode, out, served } = await run(['serve', ...flags]);
+      expect([exitCode, served]).toEqual([0, []]);
+      expect(out).toContain('\nLogging:\n');
+      expect(out).toContain('[default 8000; NEREID_HTTP_PORT]');
+    },
+  );
+
+  it.each<[readonly string[], string]>([
+    [['--http-port=1'], 'nereid: a command comes before --http-port=1: did you mean nereid serve --http-port=1?\n'],
+    [['sevre'], "nereid: unknown command 'sevre': Did you mean serve?\n"],
+    [['frobnicate'], "nereid: unknown command 'frobnicate'\n"],
+    [['-x'], "nereid: unknown option '-x'\n"],
+    [['models', 'check'], "nereid: missing required argument 'folder'\n"],
+    [['models', 'chek', '/a'], "nereid: unknown command 'chek': Did you mean check?\n"],
+  ])('%j exits 2 with one line', async (argv, text) => {
+    expect(await run(argv)).toMatchObject({ exitCode: 2, out: '', err: text, served: [] });
+  });
+
+  it('alone shows the help on standard error and exits 2', async () => {
+    const { exitCode, out, err } = await run([]);
+    expect([exitCode, out]).toEqual([2, '']);
+    expect(err).toContain('Commands:');
+  });
+});

@@ -1,0 +1,107 @@
+import { Command, CommanderError, Help } from 'commander';
+import { EXIT_CODE, type ExitCode } from './exit-code.ts';
+import { programHelp, serveHelp } from './help.ts';
+import type { ModelsCheckOptions } from './models-check.ts';
+import type { ServeProcess } from './serve.ts';
+
+export interface CommandLine {
+  readonly version: string;
+  readonly stdout: ServeProcess['stdout'];
+  readonly stderr: ServeProcess['stderr'];
+  /** Runs `serve` with the arguments that follow it. */
+  readonly serve: (argv: readonly string[]) => Promise<ExitCode>;
+  readonly checkModels: (options: ModelsCheckOptions) => Promise<ExitCode>;
+}
+
+const HELP_FLAGS: readonly string[] = ['--help', '-h'];
+
+/**
+ * Runs the command that the arguments (without node and script) name and gives the exit code.
+ * Commander finds the command; the options of `serve` are read by `parseOptions`, since they also
+ * come from the environment and a file.
+ */
+export async function runCommandLine(argv: readonly string[], line: CommandLine): Promise<ExitCode> {
+  const [first = ''] = argv;
+  if (first.startsWith('--') && !['--help', '--version'].includes(first)) {
+    line.stderr(`nereid: a command comes before ${first}: did you mean nereid serve ${first}?\n`);
+    return EXIT_CODE.usage;
+  }
+  let exitCode: ExitCode = EXIT_CODE.stopped;
+  const end = (code: ExitCode) => {
+    exitCode = code;
+  };
+  const program = createProgram(line);
+  addServe(program, line, end);
+  addModels(program, line, end);
+  try {
+    await program.parseAsync([...argv], { from: 'user' });
+    return exitCode;
+  } catch (failure) {
+    if (!(failure instanceof CommanderError)) throw failure;
+    // Commander's own codes: 0 where help or version was asked for, 1 for a bad command line.
+    return failure.exitCode === 0 ? EXIT_CODE.stopped : EXIT_CODE.usage;
+  }
+}
+
+function createProgram(line: CommandLine): Command {
+  return new Command('nereid')
+    .version(line.version, '--version')
+    .helpOption('-h, --help')
+    .helpCommand(false)
+    .enablePositionalOptions()
+    .exitOverride()
+    .configureHelp({
+      // Commands inherit this; theirs is Commander's own.
+      formatHelp: (command, helper) =>
+        command.parent === null ? programHelp() : Help.prototype.formatHelp.call(helper, command, helper),
+    })
+    .configureOutput({
+      writeOut: line.stdout,
+      writeErr: line.stderr,
+      outputError: (text, write) => write(text.replace(/^error: /, 'nereid: ').replace(/\n\((.*)\)\n/, ': $1\n')),
+    });
+}
+
+type End = (code: ExitCode) => void;
+
+function addServe(program: Command, line: CommandLine, end: End): void {
+  program
+    .command('serve')
+    .helpOption(false)
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .passThroughOptions()
+    .argument('[options...]')
+    .action(async (options: string[]) => {
+      if (options.some((option) => HELP_FLAGS.includes(option))) line.stdout(serveHelp());
+      else end(await line.serve(options));
+    });
+}
+
+function addModels(program: Command, line: CommandLine, end: End): void {
+  const models = program.command('models').description('Look at model repositories');
+  models
+    .command('check')
+    .description('Check every model of the folders without running any; exit code 4 if one is wrong')
+    .argument('<folder...>', 'model repositories')
+    .option('--json', 'print JSON', false)
+    .option('--disable-auto-complete-config', 'as for serve', false)
+    .option('--model-config-name <name>', 'as for serve', '')
+    .action(
+      async (
+        repositories: string[],
+        flags: { json: boolean; disableAutoCompleteConfig: boolean; modelConfigName: string },
+      ) => {
+        end(
+          await line.checkModels({
+            repositories,
+            json: flags.json,
+            autoComplete: !flags.disableAutoCompleteConfig,
+            modelConfigName: flags.modelConfigName,
+            stdout: line.stdout,
+            stderr: line.stderr,
+          }),
+        );
+      },
+    );
+}

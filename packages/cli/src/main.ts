@@ -1,0 +1,41 @@
+#!/usr/bin/env node
+import { openSync, readFileSync, writeSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { systemClock } from '@nereid/runtime';
+import { createServer } from '@nereid/server';
+import { runCommandLine } from './command-line.ts';
+import { checkModels } from './models-check.ts';
+import { packageVersion } from './package-version.ts';
+import { type ServeProcess, serve } from './serve.ts';
+import { STOP_SIGNALS } from './stop-signals.ts';
+
+const host: ServeProcess = {
+  pid: process.pid,
+  hostName: hostname(),
+  env: process.env,
+  clock: systemClock(),
+  stdout: (text) => void process.stdout.write(text),
+  stderr: (text) => void process.stderr.write(text),
+  listenForSignals(listener) {
+    for (const signal of STOP_SIGNALS) process.on(signal, listener);
+  },
+  readFile: (path) => readFileSync(path, 'utf8'),
+  openLogFile(path) {
+    const file = openSync(path, 'a');
+    return (text) => void writeSync(file, text);
+  },
+  createServer,
+};
+
+// A reader of our output that goes away (`nereid serve | head`) must not end the server.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
+const exitCode = await runCommandLine(process.argv.slice(2), {
+  version: packageVersion(),
+  stdout: host.stdout,
+  stderr: host.stderr,
+  serve: (argv) => serve(argv, host),
+  checkModels,
+});
+// Explicit, since after an expired exit timeout a running model would hold the process.
+process.exit(exitCode);

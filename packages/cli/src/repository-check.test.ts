@@ -1,0 +1,50 @@
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkRepository } from './repository-check.ts';
+
+describe('a model repository', () => {
+  let root: string;
+  beforeAll(async () => {
+    root = await mkdtemp(join(tmpdir(), 'nereid-check-'));
+    await mkdir(join(root, 'good', 'model', '1'), { recursive: true });
+    await mkdir(join(root, 'empty', '.hidden'), { recursive: true });
+    await writeFile(join(root, 'empty', 'README.md'), '');
+    await writeFile(join(root, 'file'), '');
+    await mkdir(join(root, 'closed'));
+    await chmod(join(root, 'closed'), 0);
+  });
+  afterAll(() => rm(root, { recursive: true, force: true }));
+
+  const check = (name: string) => checkRepository(join(root, name));
+
+  it('with a folder in it is fine', async () => {
+    expect(await check('good')).toEqual({ kind: 'ok' });
+  });
+
+  it('without one is empty, which is no error', async () => {
+    const text = `model repository ${join(root, 'empty')} holds no models: each model is a folder <model>/<version>/<file>`;
+    expect(await check('empty')).toEqual({ kind: 'empty', text });
+  });
+
+  it.each([
+    ['missing', 'does not exist: create it or correct --model-repository'],
+    ['file', 'is not a folder: name the folder that holds the models'],
+  ])('%s: %s', async (name, why) => {
+    expect(await check(name)).toEqual({ kind: 'unusable', text: `model repository ${join(root, name)} ${why}` });
+  });
+
+  // The superuser may read everything.
+  it.skipIf(process.getuid?.() === 0)('that may not be read says whose permission is missing', async () => {
+    const why = 'cannot be read: give this user permission to read and enter it';
+    expect(await check('closed')).toEqual({
+      kind: 'unusable',
+      text: `model repository ${join(root, 'closed')} ${why}`,
+    });
+  });
+
+  it('in a cloud store is not there yet', async () => {
+    expect(await checkRepository('s3://bucket/models')).toMatchObject({ kind: 'unusable' });
+  });
+});

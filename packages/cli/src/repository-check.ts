@@ -1,0 +1,42 @@
+import { readdir, stat } from 'node:fs/promises';
+
+export type RepositoryFinding =
+  | { readonly kind: 'ok' }
+  /** It can be served, yet holds no model. */
+  | { readonly kind: 'empty'; readonly text: string }
+  | { readonly kind: 'unusable'; readonly text: string };
+
+function errno(failure: unknown): string {
+  if (typeof failure === 'object' && failure !== null && 'code' in failure) return String(failure.code);
+  return '';
+}
+
+/** Whether a repository can be read, with the fix where it cannot. */
+export async function checkRepository(path: string): Promise<RepositoryFinding> {
+  const unusable = (text: string): RepositoryFinding => ({
+    kind: 'unusable',
+    text: `model repository ${path} ${text}`,
+  });
+  if (/^(?:s3|gs|as):\/\//.test(path)) {
+    return unusable('is in a cloud store, which this version cannot read: copy it to a local folder');
+  }
+  try {
+    if (!(await stat(path)).isDirectory()) return unusable('is not a folder: name the folder that holds the models');
+    const entries = await readdir(path, { withFileTypes: true });
+    // A link may lead to a folder; whether it does shows when the models are listed.
+    if (entries.some((entry) => (entry.isDirectory() || entry.isSymbolicLink()) && !entry.name.startsWith('.'))) {
+      return { kind: 'ok' };
+    }
+    return {
+      kind: 'empty',
+      text: `model repository ${path} holds no models: each model is a folder <model>/<version>/<file>`,
+    };
+  } catch (failure) {
+    const code = errno(failure);
+    if (code === 'ENOENT') return unusable('does not exist: create it or correct --model-repository');
+    if (code === 'EACCES' || code === 'EPERM') {
+      return unusable('cannot be read: give this user permission to read and enter it');
+    }
+    return unusable(`cannot be read: ${failure instanceof Error ? failure.message : String(failure)}`);
+  }
+}

@@ -1,0 +1,257 @@
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { NereidError } from '@nereid/protocol';
+import { virtualClock } from '@nereid/runtime';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type ServeProcess, serve } from './serve.ts';
+import type { StopSignal } from './stop-signals.ts';
+
+type ServerOptions = Parameters<ServeProcess['createServer']>[0];
+type Running = Awaited<ReturnType<ServeProcess['createServer']>>;
+
+let root: string;
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'nereid-serve-'));
+  await mkdir(join(root, 'models', 'simple', '1'), { recursive: true });
+  await mkdir(join(root, 'empty'));
+});
+afterAll(() => rm(root, { recursive: true, force: true }));
+
+const MODELS: ReturnType<Running['models']> = [];
+
+function runningServer(stop: () => Promise<void> = async () => {}): Running {
+  return {
+    urls: { http: 'http://0.0.0.0:8000', metrics: 'http://0.0.0.0:8002' },
+    models: () => MODELS,
+    stop,
+  };
+}
+
+/** A process with everything of it recorded. */
+function fakeHost(createServer: ServeProcess['createServer'], env: Record<string, string> = {}) {
+  const listeners: ((signal: StopSignal) => void)[] = [];
+  const seen = { out: '', err: '', file: '', started: [] as ServerOptions[] };
+  const clock = virtualClock();
+  let heard = () => {};
+  const listening = new Promise<void>((resolve) => {
+    heard = resolve;
+  });
+  const host: ServeProcess = {
+    pid: 7,
+    hostName: 'host-1',
+    env,
+    clock,
+    stdout: (text) => {
+      seen.out += text;
+    },
+    stderr: (text) => {
+      seen.err += text;
+    },
+    listenForSignals: (listener) => {
+      listeners.push(listener);
+      heard();
+    },
+    readFile: () => 'http-port: 8100',
+    openLogFile: (path) => {
+      if (path === '/closed/log') throw new Error('EACCES: permission denied');
+      return (text) => {
+        seen.file += text;
+      };
+    },
+    createServer: (options) => {
+      seen.started.push(options);
+      return createServer(options);
+    },
+  };
+  const kill = (signal: StopSignal) => {
+    for (const listener of listeners) listener(signal);
+  };
+  return { host, seen, clock, kill, listening };
+}
+
+const repository = () => `--model-repository=${join(root, 'models')}`;
+
+describe('serve', () => {
+  it('starts, tells what it serves, and ends with 0 after a signal', async () => {
+    let stops = 0;
+    const { host, seen, kill, listening } = fakeHost(async () => runningServer(async () => void stops++));
+    const ended = serve([repository(), '--http-port=8001', '--backend-config=onnxruntime,a=b', '--allow-grpc'], host);
+    await listening;
+    kill('SIGTERM');
+    kill('SIGINT');
+    expect(await ended).toBe(0);
+    expect(stops).toBe(1);
+    expect(seen.started).toEqual([
+      expect.objectContaining({
+        modelRepositories: [join(root, 'models')],
+        autoCompleteConfig: true,
+        backendConfig: { onnxruntime: { a: 'b' } },
+        http: { address: '0.0.0.0', port: 8001, maxInputBytes: 67_108_864 },
+        metrics: { address: '0.0.0.0', port: 8002 },
+      }),
+    ]);
+    expect(seen.err).toMatch(/^W.*"--allow-grpc has no effect in this version: .*"\n$/);
+    expect(seen.out).toMatch(/"SIGTERM received: stopping"\n$/);
+  });
+
+  it('shows the table and a line per service once started', async () => {
+    const stopped = fakeHost(async () => runningServer());
+    const ended = serve([repository()], stopped.host);
+    await expect.poll(() => stopped.seen.out).toContain('Started Metrics Service');
+    stopped.kill('SIGINT');
+    await ended;
+    const [head, rule, columns] = stopped.seen.out.split('\n');
+    expect(head).toMatch(/^I.* 7 nereid\] $/);
+    expect(rule).toBe('+-------+---------+--------+');
+    expect(columns).toBe('| Model | Version | Status |');
+    expect(stopped.seen.out).toMatch(
+      /"Started HTTPService at 0\.0\.0\.0:8000"\nI.*"Started Metrics Service at 0\.0\.0\.0:8002"\n/,
+    );
+  });
+
+  it('a switched-off service is not asked for', async () => {
+    const { host, seen, kill, listening } = fakeHost(async () => runningServer());
+    const ended = serve([repository(), '--allow-http=false', '--allow-metrics=false'], host);
+    await listening;
+    kill('SIGINT');
+    await ended;
+    expect(seen.started[0]).not.toHaveProperty('http');
+    expect(seen.started[0]).not.toHaveProperty('metrics');
+  });
+
+  it('json output has the models as data and the node in each line', async () => {
+    const { host, seen, kill } = fakeHost(async () => runningServer(), { NEREID_LOG_OUTPUT: 'json' });
+    const ended = serve([repository()], host);
+    await expect.poll(() => seen.out).toContain('Started Metrics Service');
+    kill('SIGINT');
+    await ended;
+    const lines = seen.out.trimEnd().split('\n');
+    const first: unknown = JSON.parse(lines[0] ?? '');
+    expect(first).toMatchObject({ node: 'host-1', models: [] });
+    expect(lines).toHaveLength(4);
+  });
+
+  it('the log file takes all lines', async () => {
+    const { host, seen, kill } = fakeHost(async () => runningServer());
+    const ended = serve([repository(), '--log-file=/x/log', '--grpc-port=1'], host);
+    await expect.poll(() => seen.file).toContain('Started Metrics Service');
+    kill('SIGINT');
+    await ended;
+    expect([seen.out, seen.err]).toEqual(['', '']);
+    expect(seen.file).toContain('--grpc-port has no effect');
+  });
+});
+
+describe('failures are one line on standard error with their exit code', () => {
+  it.each<[string, () => readonly string[], number, RegExp]>([
+    [
+      'a bad flag',
+      () => [repository(), '--http-prot=1'],
+      2,
+      /^unknown option --http-prot: did you mean --http-port\?$/,
+    ],
+    ['no repository', () => [], 2, /^--model-repository is required/],
+    ['a missing repository', () => [`--model-repository=${root}/none`], 4, /none does not exist: create it or correct/],
+    [
+      'a closed log file',
+      () => [repository(), '--log-file=/closed/log'],
+      1,
+      /^cannot append to the log file: EACCES.*correct --log-file$/,
+    ],
+  ])('%s', async (_rule, argv, exitCode, text) => {
+    const { host, seen } = fakeHost(async () => runningServer());
+    expect(await serve(argv(), host)).toBe(exitCode);
+    expect(seen.err.startsWith('nereid serve: ')).toBe(true);
+    expect(seen.err.replace('nereid serve: ', '').trimEnd()).toMatch(text);
+    expect(seen.err.split('\n')).toHaveLength(2);
+    expect(seen.started).toEqual([]);
+  });
+
+  it.each([
+    ['a model that fails', new NereidError('INTERNAL', 'failed to load all models'), 4, 'failed to load all models'],
+    ['anything else', new Error('no memory'), 1, 'no memory'],
+  ])('%s at the start', async (_rule, failure, exitCode, text) => {
+    const { host, seen } = fakeHost(() => Promise.reject(failure));
+    expect(await serve([repository()], host)).toBe(exitCode);
+    expect(seen.err).toBe(`nereid serve: ${text}\n`);
+  });
+
+  it('an empty repository is a warning', async () => {
+    const { host, seen, kill, listening } = fakeHost(async () => runningServer());
+    const ended = serve([`--model-repository=${join(root, 'empty')}`], host);
+    await listening;
+    kill('SIGINT');
+    expect(await ended).toBe(0);
+    expect(seen.err).toMatch(/^W.*holds no models: each model is a folder/);
+  });
+});
+
+describe('the stop', () => {
+  it('that takes longer than --exit-timeout-secs ends with 1', async () => {
+    const never = new Promise<void>(() => {});
+    let stopping = () => {};
+    const stopCalled = new Promise<void>((resolve) => {
+      stopping = resolve;
+    });
+    const { host, seen, kill, listening, clock } = fakeHost(async () =>
+      runningServer(() => {
+        stopping();
+        return never;
+      }),
+    );
+    const ended = serve([repository(), '--exit-timeout-secs=2'], host);
+    await listening;
+    kill('SIGINT');
+    await stopCalled;
+    clock.advanceUs(1_999_999);
+    expect(seen.err).toBe('');
+    clock.advanceUs(1);
+    expect(await ended).toBe(1);
+    expect(seen.err).toMatch(/"Exit timeout expired. Exiting immediately."\n$/);
+  });
+
+  it('that fails ends with 1', async () => {
+    const { host, seen, kill, listening, clock } = fakeHost(async () =>
+      runningServer(() => Promise.reject(new Error('worker is stuck'))),
+    );
+    const ended = serve([repository()], host);
+    await listening;
+    kill('SIGINT');
+    expect(await ended).toBe(1);
+    expect(seen.err).toContain('worker is stuck');
+    expect(clock.liveTimers).toBe(0);
+  });
+
+  it('during the start waits for the server and stops it', async () => {
+    let begin = (_server: Running) => {};
+    const starting = new Promise<Running>((resolve) => {
+      begin = resolve;
+    });
+    let stops = 0;
+    const { host, seen, kill, listening, clock } = fakeHost(() => starting);
+    const ended = serve([repository()], host);
+    await listening;
+    kill('SIGINT');
+    await new Promise((resolve) => setImmediate(resolve));
+    begin(runningServer(async () => void stops++));
+    expect(await ended).toBe(0);
+    expect(stops).toBe(1);
+    expect(seen.out).not.toContain('Started HTTPService');
+    expect(clock.liveTimers).toBe(0);
+  });
+
+  it('during a start that then fails ends with 0', async () => {
+    let fail = (_failure: Error) => {};
+    const starting = new Promise<Running>((_resolve, reject) => {
+      fail = reject;
+    });
+    const { host, kill, listening } = fakeHost(() => starting);
+    const ended = serve([repository()], host);
+    await listening;
+    kill('SIGTERM');
+    await new Promise((resolve) => setImmediate(resolve));
+    fail(new Error('interrupted'));
+    expect(await ended).toBe(0);
+  });
+});

@@ -1,0 +1,33 @@
+import { NereidError } from '@nereid/protocol';
+import { nearestName } from './flag-nearest.ts';
+import type { ModelConfig } from './gen/model_config_pb.ts';
+
+const OWN_PREFIX = 'nereid.';
+
+/** Config parameters of Nereid's own, in a form that Triton ignores. */
+const OWN_PARAMETERS: readonly string[] = [
+  'nereid.carrier',
+  'nereid.execution_timeout_ms',
+  'nereid.eager_batch',
+  'nereid.journal',
+  'nereid.checkpoint',
+  'nereid.labels',
+  'nereid.pin',
+  'nereid.keep_warm_ms',
+  'nereid.scale_to_zero',
+  'nereid.max_wait_ms',
+  'nereid.bulk',
+  'nereid.journal_redact',
+];
+
+/** Refuses a parameter that looks like one of ours and is none, since it would be ignored. */
+export function checkOwnParameters(config: ModelConfig): void {
+  for (const key of Object.keys(config.parameters)) {
+    if (!key.startsWith(OWN_PREFIX) || OWN_PARAMETERS.includes(key)) continue;
+    const nearest = nearestName(key, OWN_PARAMETERS);
+    const fix = nearest === undefined ? `known are ${OWN_PARAMETERS.join(', ')}` : `did you mean '${nearest}'?`;
+    throw new NereidError('INVALID_ARG', `unknown parameter '${key}' for ${config.name}; ${fix}`, {
+      field: 'parameters',
+    });
+  }
+}

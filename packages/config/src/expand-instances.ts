@@ -1,0 +1,41 @@
+import { ModelInstanceGroup_Kind as Kind, type ModelConfig, type ModelInstanceGroup } from './gen/model_config_pb.ts';
+
+export interface ExpandedInstance {
+  /** Position among one worker's instances of a version. */
+  readonly index: number;
+  /** `<group>_<k>`, on a GPU `<group>_<k>_gpu<id>`. */
+  readonly name: string;
+  readonly group: string;
+  /** `id` is the GPU's index, else 0. */
+  readonly device: { readonly kind: 'cpu' | 'gpu' | 'model'; readonly id: number };
+  /** Loaded, but never scheduled. */
+  readonly passive: boolean;
+}
+
+/**
+ * The instances that one worker starts for a version of a completed config, in Triton's order:
+ * by group, then count, then GPU (core/src/backend_model.cc, PrepareInstances).
+ */
+export function expandInstances(config: ModelConfig): readonly ExpandedInstance[] {
+  const instances: ExpandedInstance[] = [];
+  for (const group of config.instanceGroup) {
+    for (let k = 0; k < group.count; k++) {
+      for (const device of devices(group)) {
+        const suffix = device.kind === 'gpu' ? `_gpu${device.id}` : '';
+        instances.push({
+          index: instances.length,
+          name: `${group.name}_${k}${suffix}`,
+          group: group.name,
+          device,
+          passive: group.passive,
+        });
+      }
+    }
+  }
+  return instances;
+}
+
+function devices(group: ModelInstanceGroup): readonly ExpandedInstance['device'][] {
+  if (group.kind === Kind.GPU) return group.gpus.map((id) => ({ kind: 'gpu', id }));
+  return [{ kind: group.kind === Kind.MODEL ? 'model' : 'cpu', id: 0 }];
+}

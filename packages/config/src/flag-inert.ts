@@ -1,0 +1,147 @@
+/**
+ * Triton's flags that change nothing in this version. They are accepted, so that a command line
+ * written for `tritonserver` starts, and each one that is set is warned about once, by name.
+ */
+import { z } from 'zod';
+import {
+  EVERY_ROLE,
+  type FlagMeta,
+  type FlagRole,
+  type FlagTopic,
+  flagMetas,
+  GATEWAY,
+  MODEL_ROLES,
+} from './flag-meta.ts';
+
+type Extra = Pick<FlagMeta, 'form' | 'agrees' | 'ours'>;
+
+/** The flags of one topic that have no effect for the same reason. */
+function inert(topic: FlagTopic, roles: readonly FlagRole[], noEffect: string) {
+  const register = <S extends z.ZodType>(schema: S, description: string, extra: Extra) => {
+    flagMetas.add(schema, { topic, roles, description, noEffect, ...extra });
+    return schema;
+  };
+  return {
+    boolean: (fallback: boolean, description: string, extra: Extra = {}) =>
+      register(z.boolean().default(fallback), description, { agrees: 'false', ...extra }),
+    integer: (fallback: number, description: string, extra: Extra = {}) =>
+      register(z.int().default(fallback), description, extra),
+    number: (fallback: number, description: string, extra: Extra = {}) =>
+      register(z.number().default(fallback), description, extra),
+    text: (fallback: string, description: string, extra: Extra = {}) =>
+      register(z.string().default(fallback), description, extra),
+    choice: (choices: readonly [string, ...string[]], description: string, extra: Extra = {}) =>
+      register(z.enum(choices).default(choices[0]), description, extra),
+    repeated: (form: string, description: string) => register(z.array(z.string()).default([]), description, { form }),
+  };
+}
+
+const poll = inert('Models', MODEL_ROLES, 'polling the repository is not there yet');
+const loading = inert(
+  'Models',
+  MODEL_ROLES,
+  'a failed load is not retried, and model names are unique over all repositories',
+);
+const agents = inert('Models', MODEL_ROLES, 'repository agents are not there yet');
+const libraries = inert('Models', MODEL_ROLES, 'backends are part of the server, not libraries in a folder');
+const rate = inert('Models', MODEL_ROLES, 'the rate limiter is not there yet');
+const eventLoop = inert('HTTP', GATEWAY, 'the HTTP server has one thread and a port of its own');
+const forward = inert('HTTP', GATEWAY, 'headers are not forwarded to models yet');
+const restricted = inert(
+  'HTTP',
+  GATEWAY,
+  'no API is restricted in this version: put the server behind a proxy that does it',
+);
+const shm = inert('HTTP', GATEWAY, 'shared memory is not there yet, so no client can use it');
+const grpc = inert('gRPC', GATEWAY, 'the gRPC endpoint is not there yet');
+const gauges = inert('Metrics', EVERY_ROLE, 'metrics of processors and GPUs are not there yet');
+const metricsConfig = inert('Metrics', EVERY_ROLE, 'latency histograms and summaries are not there yet');
+const tracing = inert('Tracing', EVERY_ROLE, 'tracing is not there yet');
+const cache = inert('Models', GATEWAY, 'the response cache is not there yet');
+const pools = inert(
+  'Hardware',
+  MODEL_ROLES,
+  'memory pools and GPU peer access are not used: tensors move between threads without a copy',
+);
+const hardware = inert('Hardware', MODEL_ROLES, 'instances are not yet bound to processors or GPUs');
+const cloud = inert('Cloud', GATEWAY, 'the SageMaker and Vertex AI endpoints are not there');
+const storage = inert('Server', EVERY_ROLE, 'one process keeps nothing on disk in this version');
+const leases = inert('Server', EVERY_ROLE, 'one process has no leases or heartbeats to stretch');
+
+export const inertSchema = z.strictObject({
+  dataDir: storage.text('./.nereid', 'The folder for what the server keeps.', { ours: true, form: '<folder>' }),
+  timeScale: leases.number(1, 'Stretches leases, heartbeats and sweeps together.', { ours: true }),
+
+  repositoryPollSecs: poll.integer(15, 'Seconds between two polls of the repository; 0 for none.', { agrees: '0' }),
+  modelLoadRetryCount: loading.integer(0, 'How often a failed load is tried again.', { agrees: '0' }),
+  modelNamespacing: loading.boolean(false, 'Let repositories hold models of the same name.'),
+  repoagentDirectory: agents.text('/opt/tritonserver/repoagents', 'Where repository agents stand.'),
+  backendDirectory: libraries.text('/opt/tritonserver/backends', 'Where backends stand.'),
+  rateLimit: rate.choice(['off', 'execution_count'], 'How executions are limited.', { agrees: 'off' }),
+  rateLimitResource: rate.repeated('<name>:<count>[:<device>]', 'A resource that the rate limiter shares out.'),
+  cacheConfig: cache.repeated('<cache>,<key>=<value>', 'A setting of the response cache.'),
+  cacheDirectory: cache.text('/opt/tritonserver/caches', 'Where cache implementations stand.'),
+  responseCacheByteSize: cache.integer(0, 'Deprecated: the size of the response cache.', { agrees: '0' }),
+
+  reuseHttpPort: eventLoop.boolean(false, 'Let several servers listen on the HTTP port.'),
+  httpThreadCount: eventLoop.integer(8, 'Threads that serve HTTP.'),
+  httpHeaderForwardPattern: forward.text('', 'Headers that are passed to models as parameters.', { agrees: '' }),
+  httpRestrictedApi: restricted.repeated('<api>,…:<key>=<value>', 'APIs that need a header to be called.'),
+  allowClientShm: shm.boolean(false, 'Let clients register shared memory.'),
+
+  allowGrpc: grpc.boolean(true, 'Serve the v2 protocol over gRPC.'),
+  grpcAddress: grpc.text('0.0.0.0', 'The address that the gRPC server listens on.'),
+  grpcPort: grpc.integer(8001, 'The port that the gRPC server listens on.'),
+  reuseGrpcPort: grpc.boolean(false, 'Let several servers listen on the gRPC port.'),
+  grpcHeaderForwardPattern: grpc.text('', 'Metadata that is passed to models as parameters.', { agrees: '' }),
+  grpcInferThreadCount: grpc.integer(2, 'Threads that serve gRPC inference.'),
+  grpcInferAllocationPoolSize: grpc.integer(8, 'Request objects kept for reuse.'),
+  grpcMaxResponsePoolSize: grpc.integer(2_147_483_647, 'Response objects kept for reuse.'),
+  grpcUseSsl: grpc.boolean(false, 'Serve gRPC over TLS.'),
+  grpcUseSslMutual: grpc.boolean(false, 'Ask gRPC clients for a certificate.'),
+  grpcServerCert: grpc.text('', 'The certificate of the gRPC server.', { form: '<file>' }),
+  grpcServerKey: grpc.text('', 'The private key of the gRPC server.', { form: '<file>' }),
+  grpcRootCert: grpc.text('', 'The certificate that signs those of gRPC clients.', { form: '<file>' }),
+  grpcInferResponseCompressionLevel: grpc.choice(['none', 'low', 'medium', 'high'], 'How responses are compressed.'),
+  grpcKeepaliveTime: grpc.integer(7_200_000, 'Milliseconds of silence before a ping.'),
+  grpcKeepaliveTimeout: grpc.integer(20_000, 'Milliseconds that a ping may stay unanswered.'),
+  grpcKeepalivePermitWithoutCalls: grpc.boolean(false, 'Ping also while no call is open.'),
+  grpcHttp2MaxPingsWithoutData: grpc.integer(2, 'Pings in a row without data.'),
+  grpcHttp2MinRecvPingIntervalWithoutData: grpc.integer(300_000, "Milliseconds between a client's pings."),
+  grpcHttp2MaxPingStrikes: grpc.integer(2, 'Bad pings after which a connection is closed.'),
+  grpcMaxConnectionAge: grpc.integer(0, 'Milliseconds that a connection may live; 0 for any time.', { agrees: '0' }),
+  grpcMaxConnectionAgeGrace: grpc.integer(0, 'Milliseconds that calls may outlive that; 0 for any time.', {
+    agrees: '0',
+  }),
+  grpcRestrictedProtocol: grpc.repeated('<api>,…:<key>=<value>', 'APIs that need metadata to be called.'),
+
+  allowGpuMetrics: gauges.boolean(true, 'Export metrics of the GPUs.'),
+  allowCpuMetrics: gauges.boolean(true, 'Export metrics of the processor.'),
+  metricsIntervalMs: gauges.integer(2_000, 'Milliseconds between two readings of those metrics.'),
+  metricsConfig: metricsConfig.repeated('<name>=<value>', 'A setting of the metrics, e.g. `histogram_latencies=true`.'),
+
+  traceConfig: tracing.repeated('<mode>,<key>=<value>', 'A setting of tracing.'),
+  traceFile: tracing.text('', 'Deprecated: the file for traces.', { form: '<file>' }),
+  traceLevel: tracing.repeated('OFF|TIMESTAMPS|TENSORS', 'Deprecated: what is traced.'),
+  traceRate: tracing.integer(1_000, 'Deprecated: trace one request in so many.'),
+  traceCount: tracing.integer(-1, 'Deprecated: how many traces are taken; -1 for no end.'),
+  traceLogFrequency: tracing.integer(0, 'Deprecated: traces in one file.'),
+
+  enablePeerAccess: pools.boolean(true, 'Let GPUs read each other.'),
+  pinnedMemoryPoolByteSize: pools.integer(268_435_456, 'Bytes of pinned memory.'),
+  cudaMemoryPoolByteSize: pools.repeated('<gpu>:<bytes>', 'Bytes of a memory pool on a GPU.'),
+  cudaVirtualAddressSize: pools.repeated('<gpu>:<bytes>', "Bytes of a GPU's virtual addresses."),
+  bufferManagerThreadCount: pools.integer(0, 'Threads that copy tensors.', { agrees: '0' }),
+  minSupportedComputeCapability: hardware.number(6, 'The oldest GPU that is used.'),
+  hostPolicy: hardware.repeated('<name>,<setting>=<value>', 'A setting of a host policy, e.g. its processors.'),
+  modelLoadGpuLimit: hardware.repeated('<device>:<fraction>', "How much of a GPU's memory loading may fill."),
+
+  allowSagemaker: cloud.boolean(false, 'Serve the SageMaker endpoint.'),
+  sagemakerPort: cloud.integer(8080, 'Its port.'),
+  sagemakerSafePortRange: cloud.text('', 'The ports that it may use.', { form: '<from>-<to>' }),
+  sagemakerThreadCount: cloud.integer(8, 'Its threads.'),
+  allowVertexAi: cloud.boolean(false, 'Serve the Vertex AI endpoint.'),
+  vertexAiPort: cloud.integer(8080, 'Its port.'),
+  vertexAiThreadCount: cloud.integer(8, 'Its threads.'),
+  vertexAiDefaultModel: cloud.text('', 'The model that it serves.', { form: '<model>' }),
+});

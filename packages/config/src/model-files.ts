@@ -1,0 +1,108 @@
+/** Reading a model's own files: texts beside the config, labels, and the hash over everything. */
+import { createHash, type Hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { isAbsolute, join, posix, relative, sep } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { NereidError } from '@nereid/protocol';
+import type { ModelConfig } from './gen/model_config_pb.ts';
+import { LIMITS } from './limits.ts';
+import { unreadable } from './repository.ts';
+
+/** Folders within a version folder; more is a circle of links. */
+const FOLDER_DEPTH_MAX = 16;
+const FILES_PER_VERSION_MAX = 65_536;
+
+/** A path below `directory`. Throws INVALID_ARG where the config names one outside it. */
+export function pathInside(directory: string, name: string, field: string): string {
+  const path = join(directory, name);
+  const below = relative(directory, path);
+  if (below === '' || isAbsolute(name) || isAbsolute(below) || below === '..' || below.startsWith(`..${sep}`)) {
+    throw new NereidError('INVALID_ARG', `${field} '${name}' must name a file inside '${directory}'`, { field });
+  }
+  return path;
+}
+
+/** A text file. Throws with Triton's words where it cannot be read (core's filesystem/local.h). */
+export async function readModelText(path: string, bytesMax: number): Promise<string> {
+  let size: number;
+  let text: string;
+  try {
+    size = (await stat(path)).size;
+    text = size > bytesMax ? '' : await readFile(path, 'utf8');
+  } catch (error) {
+    const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    const reason = missing ? 'No such file or directory' : error instanceof Error ? error.message : String(error);
+    throw new NereidError('INTERNAL', `failed to open text file for read ${path}: ${reason}`, { cause: error });
+  }
+  if (size > bytesMax) {
+    throw new NereidError('INVALID_ARG', `${path} has ${size} bytes, more than ${bytesMax}`);
+  }
+  return text;
+}
+
+/** Class labels by output: a line each of the file that `label_filename` names. */
+export async function readLabels(config: ModelConfig, directory: string): Promise<Record<string, string[]>> {
+  const labels: Record<string, string[]> = {};
+  for (const output of config.output) {
+    if (output.labelFilename === '') continue;
+    const path = pathInside(directory, output.labelFilename, 'label_filename');
+    const lines = (await readModelText(path, LIMITS.labels_bytes_max)).split('\n');
+    // A line ends with a newline; there is none after the last.
+    if (lines.at(-1) === '') lines.pop();
+    labels[output.name] = lines.map((line) => (line.endsWith('\r') ? line.slice(0, -1) : line));
+  }
+  return labels;
+}
+
+/**
+ * SHA-256 in hex over relative path, size and contents of a model's config file, label files and all
+ * files of the given versions. Equal on two machines exactly where what is served is equal; `null`
+ * as config file stands for none. Files are streamed.
+ */
+export async function hashModelFiles(
+  directory: string,
+  configFile: string | null,
+  config: ModelConfig,
+  versions: readonly string[],
+): Promise<string> {
+  const labelFiles = config.output.map((output) => output.labelFilename).filter((name) => name !== '');
+  const files = [...(configFile === null ? [] : [configFile]), ...new Set(labelFiles)].sort();
+  for (const version of versions) {
+    const found: string[] = [];
+    await collectFiles(directory, version, 0, found);
+    files.push(...found.sort());
+  }
+  const hash = createHash('sha256');
+  for (const file of files) await hashFile(hash, directory, file);
+  return hash.digest('hex');
+}
+
+async function collectFiles(directory: string, folder: string, depth: number, found: string[]): Promise<void> {
+  if (depth > FOLDER_DEPTH_MAX || found.length > FILES_PER_VERSION_MAX) {
+    const bounds = `${FOLDER_DEPTH_MAX} folders deep or ${FILES_PER_VERSION_MAX} files`;
+    throw new NereidError('INVALID_ARG', `'${join(directory, folder)}' is more than ${bounds}`);
+  }
+  try {
+    for (const name of await readdir(join(directory, folder))) {
+      const file = posix.join(folder, name);
+      if ((await stat(join(directory, file))).isDirectory()) await collectFiles(directory, file, depth + 1, found);
+      else found.push(file);
+    }
+  } catch (error) {
+    throw error instanceof NereidError ? error : unreadable('version folder', join(directory, folder), error);
+  }
+}
+
+async function hashFile(hash: Hash, directory: string, file: string): Promise<void> {
+  const path = join(directory, file);
+  try {
+    const { size } = await stat(path);
+    hash.update(`${Buffer.byteLength(file)}:${file}:${size}:`);
+    await pipeline(createReadStream(path), async (chunks: AsyncIterable<Buffer>) => {
+      for await (const chunk of chunks) hash.update(chunk);
+    });
+  } catch (error) {
+    throw unreadable('model file', path, error);
+  }
+}

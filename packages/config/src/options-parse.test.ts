@@ -1,0 +1,319 @@
+import { describe, expect, it } from 'vitest';
+import { FLAGS } from './flag-table.ts';
+import { backendSettings, type Options } from './options.ts';
+import { type ParsedOptions, parseOptions } from './options-parse.ts';
+
+const REPOSITORY = '--model-repository=/models';
+
+interface Given {
+  readonly argv?: readonly string[];
+  readonly env?: Record<string, string>;
+  readonly file?: string;
+}
+
+/** With `file`, `--config f.yaml` is given too. */
+function parse({ argv = [REPOSITORY], env = {}, file }: Given): ParsedOptions {
+  return parseOptions({
+    argv: file === undefined ? argv : [...argv, '--config', 'f.yaml'],
+    env,
+    readFile: (path) => {
+      if (path === 'f.yaml' && file !== undefined) return file;
+      throw new Error('ENOENT: no such file or directory');
+    },
+  });
+}
+
+function accept(given: Given): Options {
+  const parsed = parse(given);
+  if (!parsed.ok) throw new Error(parsed.error);
+  return parsed.options;
+}
+
+function refuse(given: Given): string {
+  const parsed = parse(given);
+  return parsed.ok ? 'accepted' : parsed.error;
+}
+
+function warningsOf(given: Given): readonly string[] {
+  const parsed = parse(given);
+  return parsed.ok ? parsed.warnings : [parsed.error];
+}
+
+describe('forms of a flag', () => {
+  it.each<[string, readonly string[], Partial<Options>]>([
+    ['--flag=value', ['--http-port=9000'], { httpPort: 9000 }],
+    ['--flag value', ['--http-port', '9000'], { httpPort: 9000 }],
+    ['an equals sign in the value', ['--backend-config=onnxruntime,a=b=c'], { backendConfig: ['onnxruntime,a=b=c'] }],
+    ['an empty value', ['--log-file='], { logFile: '' }],
+    ['a boolean alone is true', ['--disable-auto-complete-config'], { disableAutoCompleteConfig: true }],
+    [
+      'a boolean alone before a flag',
+      ['--disable-auto-complete-config', '--id=x'],
+      { disableAutoCompleteConfig: true, id: 'x' },
+    ],
+    ['a boolean and its value apart', ['--allow-http', 'false'], { allowHttp: false }],
+    ['a boolean as 0', ['--allow-http=0'], { allowHttp: false }],
+    ['a boolean as 1', ['--exit-on-error=1'], { exitOnError: true }],
+    ['a boolean in capitals', ['--exit-on-error=FALSE'], { exitOnError: false }],
+    ['the last of a flag that is not repeatable holds', ['--id=a', '--id=b'], { id: 'b' }],
+    ['a repeatable flag in order', ['--load-model=b', '--load-model', 'a'], { loadModel: ['b', 'a'] }],
+    ['an alias', ['--model-store=/more'], { modelRepository: ['/models', '/more'] }],
+    ['a deprecated alias', ['--strict-model-config=true'], { disableAutoCompleteConfig: true }],
+    ['a negative number is a value', ['--trace-count', '-1'], {}],
+  ])('%s', (_rule, argv, expected) => {
+    expect(accept({ argv: [REPOSITORY, '--model-control-mode=explicit', ...argv] })).toMatchObject(expected);
+  });
+
+  it('defaults are those of Triton', () => {
+    expect(accept({})).toStrictEqual({
+      id: 'triton',
+      nodeId: '',
+      exitOnError: true,
+      exitTimeoutSecs: 30,
+      strictReadiness: true,
+      modelRepository: ['/models'],
+      modelControlMode: 'none',
+      loadModel: [],
+      disableAutoCompleteConfig: false,
+      modelConfigName: '',
+      modelLoadThreadCount: 4,
+      backendConfig: [],
+      allowHttp: true,
+      httpAddress: '0.0.0.0',
+      httpPort: 8000,
+      httpMaxInputSize: 67_108_864,
+      allowMetrics: true,
+      metricsAddress: '',
+      metricsPort: 8002,
+      logVerbose: 0,
+      logInfo: true,
+      logWarning: true,
+      logError: true,
+      logFormat: 'default',
+      logFile: '',
+      logLevel: 'info',
+      logOutput: 'text',
+    });
+  });
+});
+
+describe('precedence', () => {
+  const flag = '--http-port=1';
+  const env = { NEREID_HTTP_PORT: '2' };
+  const file = 'http-port: 3\n';
+  it.each<[string, Given, number]>([
+    ['a flag before environment and file', { argv: [REPOSITORY, flag], env, file }, 1],
+    ['a flag before the file', { argv: [REPOSITORY, flag], file }, 1],
+    ['the environment before the file', { env, file }, 2],
+    ['the file before the default', { file }, 3],
+    ['the default', {}, 8000],
+    ['an empty variable is not set', { env: { NEREID_HTTP_PORT: '' }, file }, 3],
+  ])('%s', (_rule, given, port) => {
+    expect(accept(given).httpPort).toBe(port);
+  });
+
+  it('a repeatable flag takes its values from one source', () => {
+    const both = { env: { NEREID_MODEL_REPOSITORY: '/b;/c' }, file: 'model-repository: [/d, /e]' };
+    expect(accept(both).modelRepository).toEqual(['/models']);
+    expect(accept({ ...both, argv: [] }).modelRepository).toEqual(['/b', '/c']);
+    expect(accept({ argv: [], file: both.file }).modelRepository).toEqual(['/d', '/e']);
+  });
+
+  it('the environment can name the file', () => {
+    const parsed = parseOptions({
+      argv: [REPOSITORY],
+      env: { NEREID_CONFIG: 'x.json' },
+      readFile: (path) => (path === 'x.json' ? '{"id": "from-json", "allow-metrics": false}' : ''),
+    });
+    expect(parsed).toMatchObject({ ok: true, options: { id: 'from-json', allowMetrics: false } });
+  });
+});
+
+describe('the file', () => {
+  it('reads every scalar as the text that stands there', () => {
+    const file = 'id: 007\nlog-file: no\nmodel-config-name: 1e3\nexit-on-error: 0\nload-model: only\n';
+    expect(accept({ file })).toMatchObject({
+      id: '007',
+      logFile: 'no',
+      modelConfigName: '1e3',
+      exitOnError: false,
+      loadModel: ['only'],
+    });
+  });
+
+  it.each(['', '# nothing\n', '---\n'])('may be empty: %j', (file) => {
+    expect(accept({ file }).httpPort).toBe(8000);
+  });
+
+  it.each<[string, string, string]>([
+    ['an unknown key', 'http-prot: 1', '--config f.yaml: unknown option http-prot: did you mean http-port?'],
+    ['a list', '- http-port', '--config f.yaml: must be a mapping of flag names to values, e.g. `http-port: 8000`'],
+    [
+      'a list for one value',
+      'http-port: [1, 2]',
+      '--config f.yaml: http-port must be a single value: a whole number from 0 to 65535',
+    ],
+    [
+      'a mapping as value',
+      'load-model: {a: b}',
+      '--config f.yaml: load-model must be a value or a list of values: a text that is not empty',
+    ],
+    [
+      'a bad value',
+      'http-port: eighty',
+      "http-port in f.yaml: 'eighty' is not allowed; give a whole number from 0 to 65535",
+    ],
+    ['another file', 'config: g.yaml', '--config f.yaml: config names another file: options come from one file'],
+    ['a key twice', 'id: a\nid: b', '--config f.yaml: Map keys must be unique at line 2, column 1:'],
+    ['too long', `id: ${'x'.repeat(1_048_577)}`, '--config f.yaml: longer than 1048576 bytes'],
+  ])('%s is refused', (_rule, file, error) => {
+    expect(refuse({ file })).toBe(error);
+  });
+
+  it('names the file that cannot be read', () => {
+    expect(refuse({ argv: [REPOSITORY, '--config=none.yaml'] })).toBe(
+      '--config none.yaml: ENOENT: no such file or directory',
+    );
+  });
+});
+
+describe('refusals name the flag and what is allowed', () => {
+  it.each<[readonly string[], string]>([
+    [['--http-prot=1'], 'unknown option --http-prot: did you mean --http-port?'],
+    [['--model-repo=/x'], 'unknown option --model-repo: did you mean --model-repository?'],
+    [['--frobnicate-everything'], 'unknown option --frobnicate-everything: see `nereid serve --help`'],
+    [['--__proto__=1'], 'unknown option --__proto__: see `nereid serve --help`'],
+    [['models'], "unexpected argument 'models': every option begins with --"],
+    [['-v'], "unexpected argument '-v': every option begins with --"],
+    [['--'], "unexpected argument '--': every option begins with --"],
+    [['--http-port'], '--http-port needs a value: a whole number from 0 to 65535'],
+    [['--http-port', '--id=x'], '--http-port needs a value: a whole number from 0 to 65535'],
+    [['--http-port=65536'], "--http-port: '65536' is not allowed; give a whole number from 0 to 65535"],
+    [['--http-port=-1'], "--http-port: '-1' is not allowed; give a whole number from 0 to 65535"],
+    [['--http-port=0x10'], "--http-port: '0x10' is not allowed; give a whole number from 0 to 65535"],
+    [['--http-port=80.0'], "--http-port: '80.0' is not allowed; give a whole number from 0 to 65535"],
+    [['--http-port='], "--http-port: '' is not allowed; give a whole number from 0 to 65535"],
+    [
+      ['--http-max-input-size=0'],
+      "--http-max-input-size: '0' is not allowed; give a whole number from 1 to 1073741824",
+    ],
+    [['--allow-http=yes'], "--allow-http: 'yes' is not allowed; give true, false, 1 or 0"],
+    [['--log-format=iso'], "--log-format: 'iso' is not allowed; give one of default, ISO8601"],
+    [['--log-output=xml'], "--log-output: 'xml' is not allowed; give one of text, json"],
+    [['--id='], "--id: '' is not allowed; give a text that is not empty"],
+    [['--model-config-name=a/b'], "--model-config-name: 'a/b' is not allowed; give <name>"],
+    [['--backend-config=onnxruntime'], "--backend-config: 'onnxruntime' is not allowed; give <backend>,<key>=<value>"],
+    [
+      ['--model-load-thread-count=0'],
+      "--model-load-thread-count: '0' is not allowed; give a whole number from 1 to 65536",
+    ],
+    [
+      ['--model-control-mode=poll'],
+      '--model-control-mode: polling the repository is not there yet in this version; give one of none, explicit',
+    ],
+    [['--model-control-mode=toString'], "--model-control-mode: 'toString' is not allowed; give one of none, explicit"],
+    [['--grpc-port=x'], "--grpc-port: 'x' is not allowed; give a whole number"],
+    [['--time-scale=fast'], "--time-scale: 'fast' is not allowed; give a number"],
+    [
+      ['--http-port=9000', '--metrics-port=9000'],
+      '--metrics-port and --http-port are both 9000: give each a port of its own',
+    ],
+    [
+      ['--model-control-mode=explicit', '--load-model=*', '--load-model=simple'],
+      "--load-model: Wildcard model name '*' must be the ONLY startup model if specified at all.",
+    ],
+  ])('%j', (argv, error) => {
+    expect(refuse({ argv: [REPOSITORY, ...argv] })).toBe(error);
+  });
+
+  it('without a repository', () => {
+    const error = '--model-repository is required, e.g. --model-repository=./model_repository';
+    expect(refuse({ argv: [] })).toBe(error);
+    expect(refuse({ argv: [], file: 'model-repository: []' })).toBe(error);
+  });
+
+  it('a bad variable is named as it stands in the environment', () => {
+    expect(refuse({ env: { NEREID_HTTP_PORT: 'x' } })).toBe(
+      "NEREID_HTTP_PORT: 'x' is not allowed; give a whole number from 0 to 65535",
+    );
+  });
+
+  it.each<[string, readonly string[]]>([
+    ['any free port', ['--http-port=0', '--metrics-port=0']],
+    ['no metrics', ['--metrics-port=8000', '--allow-metrics=false']],
+    ['no HTTP', ['--metrics-port=8000', '--allow-http=false']],
+    ['other addresses', ['--metrics-port=8000', '--http-address=10.0.0.1', '--metrics-address=127.0.0.1']],
+  ])('one port number twice is no conflict with %s', (_why, argv) => {
+    expect(refuse({ argv: [REPOSITORY, ...argv] })).toBe('accepted');
+  });
+});
+
+describe('warnings', () => {
+  it.each<[Given, readonly string[]]>([
+    [
+      { argv: [REPOSITORY, '--grpc-port=9'] },
+      ['--grpc-port has no effect in this version: the gRPC endpoint is not there yet'],
+    ],
+    [
+      { argv: [REPOSITORY, '--cache-config=a,b=c', '--cache-config=d,e=f'] },
+      ['--cache-config has no effect in this version: the response cache is not there yet'],
+    ],
+    [
+      { env: { NEREID_RATE_LIMIT: 'execution_count' } },
+      ['NEREID_RATE_LIMIT has no effect in this version: the rate limiter is not there yet'],
+    ],
+    [{ argv: [REPOSITORY, '--allow-grpc=false', '--allow-gpu-metrics=0', '--rate-limit=off'] }, []],
+    [
+      { argv: [REPOSITORY, '--strict-model-config'] },
+      ['--strict-model-config is deprecated: use --disable-auto-complete-config'],
+    ],
+    [
+      { argv: [REPOSITORY, '--load-model=simple'] },
+      ['--load-model has no effect without --model-control-mode=explicit: every model is loaded'],
+    ],
+    [{ env: { NEREID_HTTP_PROT: '1' } }, ['NEREID_HTTP_PROT is not read: did you mean NEREID_HTTP_PORT?']],
+    [{ env: { NEREID_SAMPLES: 'none' } }, []],
+  ])('%j', (given, warnings) => {
+    expect(warningsOf(given)).toEqual(warnings);
+  });
+});
+
+it('every flag of Triton is accepted', () => {
+  // facts: server/src/command_line_parser.cc, release 2.73; those of 2.51 are among them.
+  const triton =
+    `allow-client-shm allow-cpu-metrics allow-gpu-metrics allow-grpc allow-http allow-metrics allow-sagemaker
+    allow-vertex-ai backend-config backend-directory buffer-manager-thread-count cache-config cache-directory
+    cuda-memory-pool-byte-size cuda-virtual-address-size disable-auto-complete-config enable-peer-access exit-on-error
+    exit-timeout-secs grpc-address grpc-header-forward-pattern grpc-http2-max-ping-strikes
+    grpc-http2-max-pings-without-data grpc-http2-min-recv-ping-interval-without-data grpc-infer-allocation-pool-size
+    grpc-infer-response-compression-level grpc-infer-thread-count grpc-keepalive-permit-without-calls
+    grpc-keepalive-time grpc-keepalive-timeout grpc-max-connection-age grpc-max-connection-age-grace
+    grpc-max-response-pool-size grpc-port grpc-restricted-protocol grpc-root-cert grpc-server-cert grpc-server-key
+    grpc-use-ssl grpc-use-ssl-mutual host-policy http-address http-header-forward-pattern http-max-input-size http-port
+    http-restricted-api http-thread-count id load-model log-error log-file log-format log-info log-verbose log-warning
+    metrics-address metrics-config metrics-interval-ms metrics-port min-supported-compute-capability model-config-name
+    model-control-mode model-load-gpu-limit model-load-retry-count model-load-thread-count model-namespacing
+    model-repository model-store pinned-memory-pool-byte-size rate-limit rate-limit-resource repoagent-directory
+    repository-poll-secs response-cache-byte-size reuse-grpc-port reuse-http-port sagemaker-port
+    sagemaker-safe-port-range sagemaker-thread-count strict-model-config strict-readiness trace-config trace-count
+    trace-file trace-level trace-log-frequency trace-rate vertex-ai-default-model vertex-ai-port
+    vertex-ai-thread-count`.split(/\s+/);
+  const names = new Set(FLAGS.flatMap((flag) => [flag.name, ...(flag.aliases ?? []).map((alias) => alias.name)]));
+  expect(triton.filter((name) => !names.has(name))).toEqual([]);
+  const ours = FLAGS.filter((flag) => flag.ours === true).map((flag) => flag.name);
+  expect([...names].filter((name) => !triton.includes(name)).sort()).toEqual(ours.sort());
+});
+
+it('the default of every flag is a value that the flag accepts', () => {
+  for (const flag of FLAGS) {
+    if (flag.required || flag.repeatable) continue;
+    const set = flag.name === 'config' ? [] : [`--${flag.name}=${flag.fallback}`];
+    expect(refuse({ argv: [REPOSITORY, ...set] }), flag.name).toBe('accepted');
+  }
+});
+
+it('backend settings by backend, the last of a key winning', () => {
+  expect(
+    backendSettings(['a=1', 'onnxruntime,a=2', 'b=3', 'onnxruntime,c=x,y=z', 'python,a=4', 'a=5', ',d=6']),
+  ).toEqual({ '': { a: '5', b: '3', d: '6' }, onnxruntime: { a: '2', c: 'x,y=z' }, python: { a: '4' } });
+});

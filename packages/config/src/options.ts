@@ -1,0 +1,249 @@
+/**
+ * The one schema of the server's options: flags, environment variables, keys of the `--config`
+ * file, defaults, help and docs/flags.md all derive from it (flag-table.ts). A key `httpPort` is
+ * the flag `--http-port` and the variable `NEREID_HTTP_PORT`. Triton's flags keep Triton's names,
+ * meanings and defaults (server/src/command_line_parser.cc).
+ */
+import { z } from 'zod';
+import { EVERY_ROLE, type FlagMeta, flagMetas, GATEWAY, MODEL_ROLES } from './flag-meta.ts';
+import { LIMITS } from './limits.ts';
+
+const PORT_MAX = 65_535;
+const INT32_MAX = 2_147_483_647;
+/** Node's timers take no longer delay. */
+const EXIT_TIMEOUT_S_MAX = 2_000_000;
+
+const server: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Server', roles: EVERY_ROLE };
+const models: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Models', roles: MODEL_ROLES };
+const http: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'HTTP', roles: GATEWAY };
+const metrics: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Metrics', roles: EVERY_ROLE };
+const logging: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Logging', roles: EVERY_ROLE };
+
+const port = (fallback: number) => z.int().min(0).max(PORT_MAX).default(fallback);
+
+export const optionsSchema = z.strictObject({
+  id: z
+    .string()
+    .min(1)
+    .default('triton')
+    .register(flagMetas, { ...server, description: "The server's name in its metadata." }),
+  nodeId: z
+    .string()
+    .default('')
+    .register(flagMetas, {
+      ...server,
+      ours: true,
+      description: "This machine's name in the log. Empty: the host name.",
+    }),
+  exitOnError: z
+    .boolean()
+    .default(true)
+    .register(flagMetas, {
+      ...server,
+      description: 'End with exit code 4 when a model fails to load at start. If false, serve the models that loaded.',
+    }),
+  exitTimeoutSecs: z
+    .int()
+    .min(0)
+    .max(EXIT_TIMEOUT_S_MAX)
+    .default(30)
+    .register(flagMetas, {
+      ...server,
+      description: 'Seconds that requests in flight may take to finish after SIGINT or SIGTERM.',
+    }),
+  strictReadiness: z
+    .boolean()
+    .default(true)
+    .register(flagMetas, {
+      ...server,
+      description: 'Ready only while every model is ready. If false, ready as soon as the server runs.',
+    }),
+
+  modelRepository: z
+    .array(z.string().min(1))
+    .min(1)
+    .register(flagMetas, {
+      ...models,
+      form: '<folder>',
+      aliases: [{ name: 'model-store', deprecated: false }],
+      description: 'A folder whose sub-folders are the models. Repeat it for several repositories.',
+    }),
+  modelControlMode: z
+    .enum(['none', 'explicit'])
+    .default('none')
+    .register(flagMetas, {
+      ...models,
+      notYet: { poll: 'polling the repository is not there yet in this version' },
+      description: 'none: load every model at start. explicit: load those that --load-model names.',
+    }),
+  loadModel: z
+    .array(z.string().min(1))
+    .default([])
+    .register(flagMetas, {
+      ...models,
+      form: '<model>',
+      description: 'A model to load at start in explicit mode; `*` alone for all. Repeat it for several.',
+    }),
+  disableAutoCompleteConfig: z
+    .boolean()
+    .default(false)
+    .register(flagMetas, {
+      ...models,
+      aliases: [{ name: 'strict-model-config', deprecated: true }],
+      description: 'Never complete a config.pbtxt from the model file: each model must bring a full one.',
+    }),
+  modelConfigName: z
+    .string()
+    .regex(/^[^/\\]*$/)
+    .default('')
+    .register(flagMetas, {
+      ...models,
+      form: '<name>',
+      description: 'Prefer `configs/<name>.pbtxt` of each model to its `config.pbtxt`.',
+    }),
+  modelLoadThreadCount: z
+    .int()
+    .min(1)
+    .max(LIMITS.models_max)
+    .default(4)
+    .register(flagMetas, { ...models, description: 'How many model versions load at the same time.' }),
+  backendConfig: z
+    .array(z.string().regex(/^(?:[^,=]*,)?[^,=]+=.*$/s))
+    .default([])
+    .register(flagMetas, {
+      ...models,
+      form: '<backend>,<key>=<value>',
+      description: 'A setting of one backend, or of all as `<key>=<value>`. Repeat it for several.',
+    }),
+
+  allowHttp: z
+    .boolean()
+    .default(true)
+    .register(flagMetas, { ...http, description: 'Serve the v2 protocol over HTTP.' }),
+  httpAddress: z
+    .string()
+    .min(1)
+    .default('0.0.0.0')
+    .register(flagMetas, { ...http, description: 'The address that the HTTP server listens on.' }),
+  httpPort: port(8000).register(flagMetas, {
+    ...http,
+    description: 'The port that the HTTP server listens on; 0 for any free one.',
+  }),
+  httpMaxInputSize: z
+    .int()
+    .min(1)
+    .max(LIMITS.tensor_bytes_max)
+    .default(LIMITS.body_bytes_max)
+    .register(flagMetas, { ...http, form: '<bytes>', description: 'The largest request body taken, in bytes.' }),
+
+  allowMetrics: z
+    .boolean()
+    .default(true)
+    .register(flagMetas, { ...metrics, description: 'Serve Prometheus metrics at /metrics.' }),
+  metricsAddress: z
+    .string()
+    .default('')
+    .register(flagMetas, {
+      ...metrics,
+      description: 'The address that the metrics server listens on. Empty: that of --http-address.',
+    }),
+  metricsPort: port(8002).register(flagMetas, {
+    ...metrics,
+    description: 'The port that the metrics server listens on; 0 for any free one.',
+  }),
+
+  logVerbose: z
+    .int()
+    .min(0)
+    .max(INT32_MAX)
+    .default(0)
+    .register(flagMetas, {
+      ...logging,
+      description: 'Verbose log lines: 0 none, 1 the changes of state of requests, 2 and more everything.',
+    }),
+  logInfo: z
+    .boolean()
+    .default(true)
+    .register(flagMetas, { ...logging, description: 'Write log lines of level info.' }),
+  logWarning: z
+    .boolean()
+    .default(true)
+    .register(flagMetas, { ...logging, description: 'Write log lines of level warning.' }),
+  logError: z
+    .boolean()
+    .default(true)
+    .register(flagMetas, { ...logging, description: 'Write log lines of level error.' }),
+  logFormat: z
+    .enum(['default', 'ISO8601'])
+    .default('default')
+    .register(flagMetas, {
+      ...logging,
+      description: 'How a text line begins: `I1129 11:15:47.733910 ` or `2026-11-29T11:15:47Z I `.',
+    }),
+  logFile: z
+    .string()
+    .default('')
+    .register(flagMetas, {
+      ...logging,
+      form: '<file>',
+      description:
+        'Append the log to this file. Empty: info to standard output, warnings and errors to standard error.',
+    }),
+  logLevel: z
+    .enum(['error', 'warn', 'info', 'debug', 'trace'])
+    .default('info')
+    .register(flagMetas, {
+      ...logging,
+      ours: true,
+      description: 'Write no line below this level. debug is --log-verbose=1, trace is --log-verbose=2.',
+    }),
+  logOutput: z
+    .enum(['text', 'json'])
+    .default('text')
+    .register(flagMetas, {
+      ...logging,
+      ours: true,
+      description: "text: lines in Triton's format. json: one JSON object a line.",
+    }),
+});
+
+/** Every option, defaulted. */
+export type Options = Readonly<z.output<typeof optionsSchema>>;
+
+/** What is wrong between options that are each right, naming the flags; undefined if nothing. */
+export function optionsConflict(options: Options): string | undefined {
+  if (options.loadModel.length > 1 && options.loadModel.includes('*')) {
+    // Triton's own text (core/src/server.cc).
+    return "--load-model: Wildcard model name '*' must be the ONLY startup model if specified at all.";
+  }
+  if (options.allowHttp && options.allowMetrics && options.httpPort !== 0 && options.httpPort === options.metricsPort) {
+    const metricsAddress = options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
+    const everywhere = ['0.0.0.0', '::'];
+    if (
+      metricsAddress === options.httpAddress ||
+      everywhere.includes(metricsAddress) ||
+      everywhere.includes(options.httpAddress)
+    ) {
+      return `--metrics-port and --http-port are both ${options.httpPort}: give each a port of its own`;
+    }
+  }
+  return undefined;
+}
+
+/**
+ * `--backend-config` entries by backend, '' for the settings of all backends; the last of each key
+ * wins (as Triton reads them).
+ */
+export function backendSettings(
+  entries: readonly string[],
+): Readonly<Record<string, Readonly<Record<string, string>>>> {
+  const backends = new Map<string, Map<string, string>>();
+  for (const entry of entries) {
+    const equals = entry.indexOf('=');
+    const comma = entry.slice(0, equals).indexOf(',');
+    const backend = comma < 0 ? '' : entry.slice(0, comma);
+    const settings = backends.get(backend) ?? new Map<string, string>();
+    backends.set(backend, settings.set(entry.slice(comma + 1, equals), entry.slice(equals + 1)));
+  }
+  return Object.fromEntries([...backends].map(([backend, settings]) => [backend, Object.fromEntries(settings)]));
+}

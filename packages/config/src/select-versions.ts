@@ -1,0 +1,35 @@
+import type { ModelConfig } from './gen/model_config_pb.ts';
+
+/** Largest version, as in Triton a signed 64-bit number. */
+const VERSION_MAX = 2n ** 63n - 1n;
+
+/**
+ * Whether a folder's name is a version: decimal digits that do not start with zero
+ * (docs/user_guide/model_repository.md); other folders are ignored.
+ */
+export function isVersionName(name: string): boolean {
+  return /^[1-9][0-9]{0,18}$/.test(name) && BigInt(name) <= VERSION_MAX;
+}
+
+/** Negative, zero or positive as version `a` is lower, equal or higher than `b`, by number. */
+export function compareVersions(a: string, b: string): number {
+  return a.length - b.length || (a < b ? -1 : a > b ? 1 : 0);
+}
+
+/**
+ * The versions that the config's policy picks of those present, ascending by number. `specific`
+ * versions that are absent are left out; `latest {}` without a number picks none.
+ */
+export function selectVersions(config: ModelConfig, present: readonly string[]): string[] {
+  const sorted = [...present].sort(compareVersions);
+  const policy = config.versionPolicy?.policyChoice;
+  if (policy?.case === 'specific') {
+    const wanted = new Set(policy.value.versions.map(String));
+    return sorted.filter((version) => wanted.has(version));
+  }
+  if (policy?.case === 'latest') {
+    const { numVersions } = policy.value;
+    return numVersions === 0 ? [] : sorted.slice(-numVersions);
+  }
+  return sorted;
+}

@@ -1,0 +1,47 @@
+import { isEnsemble } from './complete-model-config.ts';
+import type { ModelConfig, ModelDynamicBatching, ModelQueuePolicy } from './gen/model_config_pb.ts';
+
+const SERVED_BACKENDS: readonly string[] = ['onnxruntime', 'javascript'];
+
+/**
+ * Why this version of Nereid cannot serve a model whose config is right, or undefined.
+ * Loading it must fail with this text rather than serve it otherwise than configured.
+ */
+export function unsupportedReason(config: ModelConfig): string | undefined {
+  const what = unsupported(config);
+  return what === undefined ? undefined : `${what} is not served by this version of Nereid`;
+}
+
+function unsupported(config: ModelConfig): string | undefined {
+  if (isEnsemble(config)) return 'ensemble_scheduling';
+  if (!SERVED_BACKENDS.includes(config.backend)) return `the backend '${config.backend}'`;
+  const scheduling = config.schedulingChoice;
+  if (scheduling.case === 'sequenceBatching') return 'sequence_batching';
+  if (config.modelTransactionPolicy?.decoupled === true) return 'model_transaction_policy.decoupled';
+  if (config.batchInput.length > 0) return 'batch_input';
+  if (config.batchOutput.length > 0) return 'batch_output';
+  if (config.input.some((input) => input.allowRaggedBatch)) return 'allow_ragged_batch';
+  if ([...config.input, ...config.output].some((io) => io.isShapeTensor)) return 'is_shape_tensor';
+  if (config.modelWarmup.length > 0) return 'model_warmup';
+  return scheduling.case === 'dynamicBatching' ? unsupportedBatching(scheduling.value) : undefined;
+}
+
+function unsupportedBatching(batching: ModelDynamicBatching): string | undefined {
+  if (batching.preserveOrdering) return 'dynamic_batching.preserve_ordering';
+  if (batching.priorityLevels > 0n) return 'dynamic_batching.priority_levels';
+  const setting = queuePolicySetting(batching.defaultQueuePolicy);
+  if (setting !== undefined) return `dynamic_batching.default_queue_policy.${setting}`;
+  const policies = Object.values(batching.priorityQueuePolicy);
+  return policies.some((policy) => queuePolicySetting(policy) !== undefined)
+    ? 'dynamic_batching.priority_queue_policy'
+    : undefined;
+}
+
+/** The first setting of a policy that would change anything; a policy of defaults does not. */
+function queuePolicySetting(policy: ModelQueuePolicy | undefined): string | undefined {
+  if (policy === undefined) return undefined;
+  if (policy.maxQueueSize > 0) return 'max_queue_size';
+  if (policy.defaultTimeoutMicroseconds > 0n) return 'default_timeout_microseconds';
+  // Without a default timeout an override never applies (core's PolicyQueue), nor does the action.
+  return undefined;
+}

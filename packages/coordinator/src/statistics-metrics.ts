@@ -1,0 +1,160 @@
+import type { FailureReason } from '@nereid/protocol';
+import { addSampledMetric, type Labels, type Registry, type Sample } from '@nereid/runtime';
+import type { ModelStatistics } from './model-statistics.ts';
+
+/** One model version's row of series. */
+export interface StatisticsSeries {
+  readonly model: string;
+  readonly version: string;
+  /** The config's metric_tags. */
+  readonly tags: Readonly<Record<string, string>>;
+  readonly statistics: ModelStatistics;
+  /** Requests accepted and not yet executing. */
+  readonly pending: () => number;
+}
+
+export interface StatisticsMetrics {
+  /** Shows the series, all at once and from 0. Returns how to take them away. */
+  add(series: StatisticsSeries): () => void;
+  /** Takes all metrics off the registry. */
+  close(): void;
+}
+
+interface MetricRow {
+  readonly name: string;
+  readonly type: 'counter' | 'gauge';
+  readonly help: string;
+  readonly value: (series: StatisticsSeries) => number;
+}
+
+/** Names and texts as Triton exports them (metrics.cc). */
+const METRICS: readonly MetricRow[] = [
+  {
+    name: 'nv_inference_request_success',
+    type: 'counter',
+    help: 'Number of successful inference requests, all batch sizes',
+    value: ({ statistics }) => statistics.success,
+  },
+  {
+    name: 'nv_inference_count',
+    type: 'counter',
+    help: 'Number of inferences performed (does not include cached requests)',
+    value: ({ statistics }) => statistics.inferences,
+  },
+  {
+    name: 'nv_inference_exec_count',
+    type: 'counter',
+    help: 'Number of model executions performed (does not include cached requests)',
+    value: ({ statistics }) => statistics.executions,
+  },
+  {
+    name: 'nv_inference_request_duration_us',
+    type: 'counter',
+    help: 'Cumulative inference request duration in microseconds (includes cached requests)',
+    value: ({ statistics }) => statistics.requestUs,
+  },
+  {
+    name: 'nv_inference_queue_duration_us',
+    type: 'counter',
+    help: 'Cumulative inference queuing duration in microseconds (includes cached requests)',
+    value: ({ statistics }) => statistics.queueUs,
+  },
+  {
+    name: 'nv_inference_compute_input_duration_us',
+    type: 'counter',
+    help: 'Cumulative compute input duration in microseconds (does not include cached requests)',
+    value: ({ statistics }) => statistics.inputUs,
+  },
+  {
+    name: 'nv_inference_compute_infer_duration_us',
+    type: 'counter',
+    help: 'Cumulative compute inference duration in microseconds (does not include cached requests)',
+    value: ({ statistics }) => statistics.inferUs,
+  },
+  {
+    name: 'nv_inference_compute_output_duration_us',
+    type: 'counter',
+    help: 'Cumulative inference compute output duration in microseconds (does not include cached requests)',
+    value: ({ statistics }) => statistics.outputUs,
+  },
+  {
+    name: 'nv_inference_pending_request_count',
+    type: 'gauge',
+    help: 'Instantaneous number of pending requests awaiting execution per-model.',
+    value: ({ pending }) => pending(),
+  },
+];
+
+const FAILURE_METRIC = 'nv_inference_request_failure';
+const FAILURE_HELP = 'Number of failed inference requests, all batch sizes';
+const FAILURE_REASONS: readonly FailureReason[] = ['REJECTED', 'CANCELED', 'BACKEND', 'OTHER'];
+
+const OWN_LABELS: readonly string[] = ['model', 'version', 'reason'];
+const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
+
+/**
+ * Exports the statistics of all models of one coordinator. A metric's label names are fixed when
+ * it is registered, so a model with a new tag has the metrics registered anew with that name too.
+ */
+export function createStatisticsMetrics(registry: Registry): StatisticsMetrics {
+  const shown = new Set<StatisticsSeries>();
+  const tagNames = new Set<string>();
+
+  const unregister = () => {
+    for (const { name } of METRICS) registry.removeSingleMetric(name);
+    registry.removeSingleMetric(FAILURE_METRIC);
+  };
+
+  function* samples(value: (series: StatisticsSeries) => number): Generator<Sample> {
+    for (const series of shown) yield { labels: labelsOf(series), value: value(series) };
+  }
+
+  function* failureSamples(): Generator<Sample> {
+    for (const series of shown) {
+      const labels = labelsOf(series);
+      for (const reason of FAILURE_REASONS) {
+        yield { labels: { ...labels, reason }, value: series.statistics.failure[reason] };
+      }
+    }
+  }
+
+  const register = () => {
+    const labelNames = ['model', 'version', ...tagNames];
+    for (const { name, type, help, value } of METRICS) {
+      addSampledMetric(registry, { name, type, help, labelNames, samples: () => samples(value) });
+    }
+    addSampledMetric(registry, {
+      name: FAILURE_METRIC,
+      type: 'counter',
+      help: FAILURE_HELP,
+      labelNames: [...labelNames, 'reason'],
+      samples: failureSamples,
+    });
+  };
+
+  register();
+  return {
+    add(series) {
+      const fresh = usableTags(series).filter((name) => !tagNames.has(name));
+      if (fresh.length > 0) {
+        for (const name of fresh) tagNames.add(name);
+        unregister();
+        register();
+      }
+      shown.add(series);
+      return () => void shown.delete(series);
+    },
+    close: unregister,
+  };
+}
+
+function labelsOf(series: StatisticsSeries): Labels {
+  const labels: Record<string, string> = { model: series.model, version: series.version };
+  for (const name of usableTags(series)) labels[name] = series.tags[name] ?? '';
+  return labels;
+}
+
+/** A tag that is no Prometheus label name, or would hide one of ours, is left out. */
+function usableTags(series: StatisticsSeries): string[] {
+  return Object.keys(series.tags).filter((name) => LABEL_NAME.test(name) && !OWN_LABELS.includes(name));
+}

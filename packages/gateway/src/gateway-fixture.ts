@@ -1,0 +1,111 @@
+/** A gateway with one coordinator that does what a test says; only tests import this. */
+import { type ModelRecord, parseModelConfig, type VersionRecord } from '@nereid/config';
+import type { InferMessage, InferResponse, Message, Outcome, ResponseMessage } from '@nereid/protocol';
+import { createLog, type VirtualClock, virtualClock } from '@nereid/runtime';
+import {
+  createLocalDirectory,
+  createLocalTransport,
+  type Directory,
+  type Mailbox,
+  type MailboxLimits,
+  type Transport,
+} from '@nereid/transport';
+import { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';
+
+export const SIMPLE = `
+name: "simple" backend: "onnxruntime" max_batch_size: 8
+input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 2 ] }, { name: "INPUT1" data_type: TYPE_INT32 dims: [ 2 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 2 ] }, { name: "OUTPUT1" data_type: TYPE_INT32 dims: [ 2 ] } ]`;
+
+/** A model whose outputs are its inputs. */
+export const identity = (name: string, datatype: string, dims = '-1', rest = '') => `
+name: "${name}" backend: "javascript" ${rest}
+input [ { name: "INPUT" data_type: TYPE_${datatype} dims: [ ${dims} ] } ]
+output [ { name: "OUTPUT" data_type: TYPE_${datatype} dims: [ ${dims} ] } ]`;
+
+export function modelRecord(config: string, versions: readonly VersionRecord[] = [readyVersion('1')]): ModelRecord {
+  const parsed = parseModelConfig(config, 'config.pbtxt');
+  return { name: parsed.name, config: parsed, labels: {}, versions, contentHash: '' };
+}
+
+export function readyVersion(version: string): VersionRecord {
+  return { version, state: 'READY', reason: '' };
+}
+
+/** Answers each input as the output of the same position. */
+export function echo({ request }: InferMessage): Outcome {
+  const response: InferResponse = {
+    modelName: request.modelName,
+    modelVersion: request.modelVersion === '' ? '1' : request.modelVersion,
+    id: request.id,
+    parameters: {},
+    outputs: request.inputs.map((input) => ({ ...input, name: input.name.replace('INPUT', 'OUTPUT') })),
+  };
+  return { ok: true, response };
+}
+
+export function responseTo(message: InferMessage, outcome: Outcome): ResponseMessage {
+  const { model, id } = message;
+  return { kind: 'response', model, id, outcome, execution: `${id}/1`, chunk: 0, last: true };
+}
+
+export interface GatewayFixture {
+  readonly clock: VirtualClock;
+  readonly transport: Transport;
+  readonly directory: Directory<ModelRecord>;
+  readonly gateway: Gateway;
+  /** What has come to the coordinator `co-1`. */
+  readonly received: Message[];
+  /** The coordinator's mailbox, to answer with. */
+  readonly coordinator: Mailbox;
+  /** Waits until so many messages have come to the coordinator. */
+  arrived(count: number): Promise<void>;
+}
+
+export interface FixtureOptions extends Partial<Pick<GatewayOptions, 'limits' | 'strictReadiness'>> {
+  readonly models?: readonly ModelRecord[];
+  /** By default requests stay unanswered. */
+  readonly answer?: (message: InferMessage) => Outcome;
+  readonly mailboxLimits?: MailboxLimits;
+}
+
+const MAILBOX_LIMITS: MailboxLimits = { messages_max: 1000, bytes_max: 1e9 };
+
+export async function gatewayFixture(options: FixtureOptions = {}): Promise<GatewayFixture> {
+  const clock = virtualClock();
+  const transport = createLocalTransport(options.mailboxLimits ?? MAILBOX_LIMITS);
+  const directory = createLocalDirectory<ModelRecord>();
+  const received: Message[] = [];
+  let waiter: (() => void) | undefined;
+  const coordinator = transport.open('co-1', (messages) => {
+    for (const message of messages) {
+      received.push(message);
+      if (message.kind === 'infer' && options.answer !== undefined) {
+        coordinator.send(message.replyTo, responseTo(message, options.answer(message)));
+      }
+    }
+    waiter?.();
+  });
+  await directory.register({ id: 'co-1', role: 'coordinator', draining: false });
+  for (const record of options.models ?? [modelRecord(SIMPLE)]) {
+    await directory.acquire(record.name, 'co-1');
+    await directory.publish(record.name, record);
+  }
+  const gateway = createGateway({
+    id: 'gw-1',
+    clock,
+    transport,
+    directory,
+    log: createLog({ level: 'silent' }),
+    limits: options.limits ?? { requests_pending_max: 100 },
+    ...(options.strictReadiness === undefined ? {} : { strictReadiness: options.strictReadiness }),
+  });
+  const arrived = (count: number) =>
+    new Promise<void>((resolve) => {
+      waiter = () => {
+        if (received.length >= count) resolve();
+      };
+      waiter();
+    });
+  return { clock, transport, directory, gateway, received, coordinator, arrived };
+}

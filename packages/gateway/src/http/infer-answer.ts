@@ -1,0 +1,52 @@
+import {
+  type DecodedRequest,
+  type ErrorInfo,
+  encodeInferResponse,
+  errorInfo,
+  type InferResponse,
+} from '@nereid/protocol';
+import type { FastifyReply } from 'fastify';
+
+/** Up to so many bytes, copying an answer's parts into one write is cheaper than several writes. */
+const JOINED_BYTES_MAX = 65_536;
+
+/**
+ * Encodes and sends an answer: outputs that the client listed in the form it asked for, others in
+ * the request's default form; of an output listed twice the first counts. Where an output has no
+ * such form nothing is sent and the error is returned. Written past Fastify's own reply, whose
+ * header and hook handling costs as much as the rest of a small answer.
+ */
+export function sendInferResponse(
+  reply: FastifyReply,
+  response: InferResponse,
+  { outputs, binaryDefault }: Pick<DecodedRequest, 'outputs' | 'binaryDefault'>,
+  closeConnection: boolean,
+): ErrorInfo | null {
+  const formats = response.outputs.map(({ name }) => {
+    return { name, binary: outputs.find((output) => output.name === name)?.binary ?? binaryDefault };
+  });
+  try {
+    const { headerLength, contentType, parts } = encodeInferResponse(response, formats);
+    let length = 0;
+    for (const part of parts) length += part.byteLength;
+    const headers = ['Content-Type', contentType, 'Content-Length', String(length)];
+    if (headerLength !== undefined) headers.push('Inference-Header-Content-Length', String(headerLength));
+    const { raw } = reply.hijack();
+    if (closeConnection) raw.setHeader('Connection', 'close');
+    raw.writeHead(200, headers);
+    if (length <= JOINED_BYTES_MAX) {
+      raw.end(join(parts, length));
+    } else {
+      for (const part of parts) raw.write(part);
+      raw.end();
+    }
+    return null;
+  } catch (thrown) {
+    return errorInfo(thrown);
+  }
+}
+
+function join(parts: readonly Uint8Array[], length: number): Uint8Array {
+  const [only] = parts;
+  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts, length);
+}

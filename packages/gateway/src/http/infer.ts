@@ -1,0 +1,121 @@
+import type { Socket } from 'node:net';
+import type { ModelSignature } from '@nereid/config';
+import {
+  type DecodedRequest,
+  decodeInferRequest,
+  type ErrorInfo,
+  errorInfo,
+  type RequestLimits,
+} from '@nereid/protocol';
+import type { Log } from '@nereid/runtime';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Gateway } from '../gateway.ts';
+import { sendError } from './errors.ts';
+import { sendInferResponse } from './infer-answer.ts';
+import { inferHeaderLength } from './infer-header-length.ts';
+import { modelOf } from './model-path.ts';
+import { rawRequest } from './raw-request.ts';
+import { type Body, readBody } from './read-body.ts';
+
+export interface InferContext {
+  readonly gateway: Gateway;
+  readonly log: Log;
+  /** A larger body is refused with 400. */
+  readonly inputBytesMax: number;
+  readonly requestLimits: RequestLimits;
+  readonly clientSignal: (socket: Socket) => AbortSignal;
+  /** True once the server is stopping: answers then end their connection. */
+  readonly closing: () => boolean;
+}
+
+/**
+ * POST /v2/models/{m}[/versions/{v}]/infer. Refuses in Triton's order (http_server.cc, HandleInfer):
+ * unknown model, decoupled model, compression, size, header length, JSON, tensors.
+ */
+export function infer(context: InferContext, request: FastifyRequest, reply: FastifyReply): void {
+  const { name, version } = modelOf(request);
+  const fail = (error: ErrorInfo, id = '') => {
+    context.log.debug({ request_id: id, model: name, err: error }, 'infer failed');
+    sendError(reply, error);
+  };
+
+  const found = context.gateway.model(name, version);
+  const refusal = found.ok ? (found.signature.decoupled ? DECOUPLED : compression(request)) : found.error;
+  if (!found.ok || refusal !== null) {
+    if (refusal === COMPRESSED) reply.header('Accept-Encoding', 'identity');
+    fail(refusal ?? DECOUPLED);
+    return;
+  }
+
+  readBody(request.raw, context.inputBytesMax, (body) => {
+    const decoded = decode(context, request, found.signature, version === '' ? '' : found.version, body);
+    if (!decoded.ok) {
+      fail(decoded.error);
+      return;
+    }
+    const { id } = decoded.value.request;
+    // Never rejects: an infer's failure is an outcome, and an answer without a form becomes an error.
+    void context.gateway.infer(decoded.value.request, context.clientSignal(request.raw.socket)).then((outcome) => {
+      const error = outcome.ok
+        ? sendInferResponse(reply, outcome.response, decoded.value, context.closing())
+        : outcome.error;
+      if (error !== null) fail(error, id);
+    });
+  });
+}
+
+type Decoded =
+  | { readonly ok: true; readonly value: DecodedRequest }
+  | { readonly ok: false; readonly error: ErrorInfo };
+
+function decode(
+  context: InferContext,
+  request: FastifyRequest,
+  signature: ModelSignature,
+  modelVersion: string,
+  body: Body,
+): Decoded {
+  if (!body.ok) return { ok: false, error: tooLarge(body.length, context.inputBytesMax) };
+  const header = inferHeaderLength(request.headers['inference-header-content-length'], body.bytes.byteLength);
+  if (!header.ok) return header;
+  if (header.length === 0) {
+    const raw = rawRequest(signature, modelVersion, body.bytes);
+    return raw.ok ? { ok: true, value: { request: raw.request, outputs: [], binaryDefault: true } } : raw;
+  }
+  try {
+    const value = decodeInferRequest(body.bytes, {
+      modelName: signature.name,
+      modelVersion,
+      headerLength: header.length,
+      limits: context.requestLimits,
+    });
+    const classified = value.outputs.find((output) => output.classification > 0);
+    return classified === undefined ? { ok: true, value } : { ok: false, error: classification(classified.name) };
+  } catch (thrown) {
+    return { ok: false, error: errorInfo(thrown) };
+  }
+}
+
+const DECOUPLED: ErrorInfo = {
+  code: 'UNSUPPORTED',
+  message: "HTTP end point doesn't support models with decoupled transaction policy",
+};
+
+const COMPRESSED: ErrorInfo = { code: 'UNSUPPORTED', message: 'Unsupported compression type' };
+
+function compression(request: FastifyRequest): ErrorInfo | null {
+  const encoding = request.headers['content-encoding'] ?? '';
+  return encoding === '' || encoding === 'identity' ? null : COMPRESSED;
+}
+
+function tooLarge(length: number, bytes_max: number): ErrorInfo {
+  const message =
+    `request JSON size of ${length} bytes exceeds the maximum allowed input size of ${bytes_max} bytes. ` +
+    'Use --http-max-input-size to increase the limit.';
+  return { code: 'INVALID_ARG', message, field: 'body' };
+}
+
+function classification(output: string): ErrorInfo {
+  const message = `this version does not serve the parameter 'classification' of output '${output}'; leave it out`;
+  return { code: 'UNSUPPORTED', message, field: 'outputs.parameters.classification' };
+}

@@ -1,0 +1,122 @@
+import { METHODS } from 'node:http';
+import { LIMITS } from '@nereid/config';
+import { errorInfo } from '@nereid/protocol';
+import type { Clock, Log } from '@nereid/runtime';
+import { type FastifyInstance, fastify } from 'fastify';
+import type { Gateway } from '../gateway.ts';
+import { listenError } from '../listen-error.ts';
+import { createClientErrorHandler } from './client-error.ts';
+import { createClientSignals } from './client-signal.ts';
+import { sendError } from './errors.ts';
+import { rawPath } from './raw-path.ts';
+import { addRoutes } from './routes.ts';
+
+export interface HttpServerOptions {
+  readonly gateway: Gateway;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Name and version that the server's metadata tell. */
+  readonly serverId: string;
+  readonly version: string;
+  readonly address: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  /** A larger body is refused with 400. */
+  readonly maxInputBytes: number;
+  /** All header lines of a request together; more is 431. */
+  readonly headerBytesMax?: number;
+  /** From a connection's first byte to the end of the header; longer is 408. */
+  readonly headersTimeoutMs?: number;
+  /** The same to the end of the body. */
+  readonly requestTimeoutMs?: number;
+  /** How long a connection may stay open between two requests. */
+  readonly keepAliveTimeoutMs?: number;
+}
+
+export interface HttpServer {
+  /** Throws UNAVAILABLE, with the fix in its text, where the address cannot be had. */
+  listen(): Promise<{ readonly url: string }>;
+  /**
+   * Takes no more connections, lets running requests finish and ends each connection after its
+   * answer; after the deadline what is left is cut, which cancels it. Drain the gateway first.
+   */
+  close(deadlineMs: number): Promise<void>;
+  /** A request without a socket, for tests. */
+  readonly inject: FastifyInstance['inject'];
+}
+
+const HEADERS_TIMEOUT_MS = 60_000;
+const REQUEST_TIMEOUT_MS = 300_000;
+/** Above the 60 s of common proxies, so that they end idle connections, not we while they send. */
+const KEEP_ALIVE_TIMEOUT_MS = 72_000;
+/** A model's name may be as long as a folder's; the header's own limit bounds the path. */
+const PARAM_LENGTH_MAX = LIMITS.header_bytes_max;
+
+/** The KServe v2 HTTP endpoint: decodes, calls the gateway, encodes. */
+export function createHttpServer(options: HttpServerOptions): HttpServer {
+  const { gateway, clock, log } = options;
+  let closing = false;
+  const app = fastify({
+    logger: false,
+    exposeHeadRoutes: false,
+    // Requests on connections still open while stopping get the gateway's own answer.
+    return503OnClosing: false,
+    requestTimeout: options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: options.keepAliveTimeoutMs ?? KEEP_ALIVE_TIMEOUT_MS,
+    http: {
+      headersTimeout: options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS,
+      maxHeaderSize: options.headerBytesMax ?? LIMITS.header_bytes_max,
+    },
+    routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
+    rewriteUrl: (request) => rawPath(request.url ?? '/'),
+    clientErrorHandler: createClientErrorHandler(log),
+  });
+  readBodiesInHandlers(app);
+  app.setErrorHandler((thrown, request, reply) => {
+    log.error({ err: thrown, path: request.url }, 'request handler failed');
+    sendError(reply, errorInfo(thrown));
+  });
+  addRoutes(app, {
+    gateway,
+    log,
+    serverId: options.serverId,
+    version: options.version,
+    inputBytesMax: options.maxInputBytes,
+    requestLimits: {
+      json_depth_max: LIMITS.json_depth_max,
+      elements_max: LIMITS.json_elements_max,
+      bytes_max: options.maxInputBytes,
+    },
+    clientSignal: createClientSignals(),
+    closing: () => closing,
+  });
+
+  return {
+    async listen() {
+      const { address, port } = options;
+      try {
+        return { url: await app.listen({ host: address, port }) };
+      } catch (cause) {
+        throw listenError(cause, address, port, 'http');
+      }
+    },
+    async close(deadlineMs) {
+      closing = true;
+      const timer = clock.at(clock.nowUs() + deadlineMs * 1000, () => app.server.closeAllConnections());
+      await app.close();
+      timer.cancel();
+    },
+    inject: app.inject.bind(app) as FastifyInstance['inject'],
+  };
+}
+
+/**
+ * Tells Fastify that no method has a body. Triton never looks at a request's content type, while
+ * Fastify refuses a malformed one with 415; and an unknown model is answered before its body has
+ * come. Handlers that want the body read it (read-body.ts).
+ */
+function readBodiesInHandlers(app: FastifyInstance): void {
+  for (const method of ['DELETE', 'OPTIONS', 'PATCH', 'PUT', 'POST', 'QUERY']) {
+    if (METHODS.includes(method)) app.addHttpMethod(method, { hasBody: false, overrideExisting: true });
+  }
+}

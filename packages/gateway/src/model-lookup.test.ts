@@ -1,0 +1,98 @@
+import type { VersionRecord } from '@nereid/config';
+import type { VersionState } from '@nereid/protocol';
+import { describe, expect, it } from 'vitest';
+import { gatewayFixture, identity, modelRecord, readyVersion, SIMPLE } from './gateway-fixture.ts';
+
+const version = (name: string, state: VersionState, reason = ''): VersionRecord => ({ version: name, state, reason });
+
+const MODELS = [
+  modelRecord(SIMPLE),
+  modelRecord(identity('three', 'FP32'), [readyVersion('1'), version('2', 'LOADING'), readyVersion('10')]),
+  modelRecord(identity('gone', 'FP32'), [version('1', 'UNAVAILABLE', 'unloaded')]),
+  modelRecord(identity('empty', 'FP32'), []),
+];
+
+describe('the version of a lookup', () => {
+  it.each([
+    ['simple', '', '1'],
+    ['simple', '1', '1'],
+    ['simple', '0001', '1'],
+    ['three', '', '10'],
+    ['three', '1', '1'],
+  ])('%s version "%s" is %s', async (name, asked, expected) => {
+    const { gateway } = await gatewayFixture({ models: MODELS });
+    expect(gateway.model(name, asked)).toMatchObject({ ok: true, version: expected });
+    expect(gateway.modelReady(name, asked)).toBe(true);
+  });
+
+  it.each([
+    ['missing', '', 'NOT_FOUND', "Request for unknown model: 'missing' is not found"],
+    ['missing', '1', 'NOT_FOUND', "Request for unknown model: 'missing' is not found"],
+    ['simple', '7', 'NOT_FOUND', "Request for unknown model: 'simple' version 7 is not found"],
+    ['simple', '0', 'NOT_FOUND', "Request for unknown model: 'simple' version 0 is not found"],
+    ['simple', '007', 'NOT_FOUND', "Request for unknown model: 'simple' version 7 is not found"],
+    ['gone', '', 'NOT_FOUND', "Request for unknown model: 'gone' has no available versions"],
+    ['gone', '1', 'UNAVAILABLE', "Request for unknown model: 'gone' version 1 is not at ready state"],
+    ['three', '2', 'UNAVAILABLE', "Request for unknown model: 'three' version 2 is not at ready state"],
+    ['empty', '', 'NOT_FOUND', "Request for unknown model: 'empty' has no available versions"],
+    [
+      'simple',
+      '9223372036854775808',
+      'INVALID_ARG',
+      "failed to get model version from specified version string '9223372036854775808' (details: stol), " +
+        'version should be an integral value > 0',
+    ],
+    [
+      'simple',
+      'one',
+      'INVALID_ARG',
+      "failed to get model version from specified version string 'one' (details: stol), " +
+        'version should be an integral value > 0',
+    ],
+  ])('%s version "%s" is an error: %s', async (name, asked, code, message) => {
+    const { gateway } = await gatewayFixture({ models: MODELS });
+    expect(gateway.model(name, asked)).toEqual({ ok: false, error: { code, message } });
+    expect(gateway.modelReady(name, asked)).toBe(false);
+  });
+});
+
+describe('readiness', () => {
+  it.each<readonly [string, readonly VersionRecord[], boolean]>([
+    ['every version READY', [readyVersion('1'), readyVersion('2')], true],
+    ['one unloaded on purpose', [version('1', 'UNAVAILABLE', 'unloaded'), readyVersion('2')], true],
+    ['all unloaded', [version('1', 'UNAVAILABLE', 'unloaded')], true],
+    ['one loading', [readyVersion('1'), version('2', 'LOADING')], false],
+    ['one failed', [version('1', 'UNAVAILABLE', 'Internal: no'), readyVersion('2')], false],
+    ['no version folder', [], false],
+  ])('with strict readiness: %s', async (_name, versions, ready) => {
+    const models = [modelRecord(SIMPLE), modelRecord(identity('other', 'FP32'), versions)];
+    const strict = await gatewayFixture({ models });
+    expect(strict.gateway.ready()).toBe(ready);
+    const lenient = await gatewayFixture({ models, strictReadiness: false });
+    expect(lenient.gateway.ready()).toBe(true);
+  });
+
+  it('needs an owner for each model that serves', async () => {
+    const { gateway, directory } = await gatewayFixture();
+    await directory.release('simple', 'co-1');
+    expect([gateway.ready(), gateway.modelReady('simple', '')]).toEqual([false, false]);
+    await directory.acquire('simple', 'co-1');
+    expect([gateway.ready(), gateway.modelReady('simple', '')]).toEqual([true, true]);
+  });
+
+  it('follows what is published and withdrawn', async () => {
+    const { gateway, directory } = await gatewayFixture();
+    await directory.publish('simple', modelRecord(SIMPLE, [version('1', 'UNLOADING')]));
+    expect([gateway.ready(), gateway.modelReady('simple', '1')]).toEqual([false, false]);
+    await directory.withdraw('simple');
+    expect([gateway.ready(), gateway.modelReady('simple', '1')]).toEqual([true, false]);
+  });
+
+  it('ends with draining', async () => {
+    const { gateway } = await gatewayFixture();
+    gateway.drain();
+    expect([gateway.live(), gateway.ready(), gateway.modelReady('simple', '')]).toEqual([true, false, false]);
+    await gateway.close();
+    expect(gateway.live()).toBe(false);
+  });
+});

@@ -1,0 +1,113 @@
+import { type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
+import type { ErrorInfo } from '@nereid/protocol';
+import type { Directory } from '@nereid/transport';
+
+export interface ModelFound {
+  readonly ok: true;
+  readonly record: ModelRecord;
+  readonly signature: ModelSignature;
+  /** The READY version meant: the one asked for, without leading zeros, or the greatest. */
+  readonly version: string;
+  /** All READY versions, ascending. */
+  readonly readyVersions: readonly string[];
+}
+
+export type ModelLookup = ModelFound | { readonly ok: false; readonly error: ErrorInfo };
+
+export interface ModelLookups {
+  /**
+   * A model version that can take requests, by name and decimal version ('' for the greatest READY
+   * one). Errors carry Triton's texts and codes (model_lifecycle.cc, GetModel).
+   */
+  find(name: string, version: string): ModelLookup;
+  /** True where that version is READY and the model has an owner to send requests to. */
+  ready(name: string, version: string): boolean;
+  /**
+   * Triton's strict readiness: every version known is READY or was unloaded on purpose, and each
+   * model that serves has an owner. A model whose config failed has no record and does not count.
+   */
+  allReady(): boolean;
+}
+
+const INT64_MAX = 2n ** 63n - 1n;
+const UNLOADED = 'unloaded';
+
+/** What requests need of a record, worked out once per record published. */
+interface RecordView {
+  readonly signature: ModelSignature;
+  readonly readyVersions: readonly string[];
+  /** The answer to each lookup that ends well, by version as asked; '' is the greatest. */
+  readonly found: ReadonlyMap<string, ModelFound>;
+}
+
+export function createModelLookups(directory: Directory<ModelRecord>): ModelLookups {
+  const views = new WeakMap<ModelRecord, RecordView>();
+
+  const viewOf = (record: ModelRecord) => {
+    let view = views.get(record);
+    if (view === undefined) {
+      view = recordView(record);
+      views.set(record, view);
+    }
+    return view;
+  };
+
+  const find = (name: string, version: string): ModelLookup => {
+    const record = directory.record(name);
+    if (record === undefined) return unknownModel(`'${name}' is not found`);
+    const view = viewOf(record);
+    return view.found.get(version) ?? findMissing(record, view, version);
+  };
+
+  const ready = (name: string, version: string) => find(name, version).ok && directory.owner(name) !== undefined;
+
+  return {
+    find,
+    ready,
+    allReady: () =>
+      directory.records().every((record) => {
+        // No version at all: none of the policy's folders exists, which is a failed load.
+        const settled = record.versions.length > 0 && record.versions.every(isReadyOrUnloaded);
+        return settled && (viewOf(record).readyVersions.length === 0 || directory.owner(record.name) !== undefined);
+      }),
+  };
+}
+
+function isReadyOrUnloaded(version: ModelRecord['versions'][number]): boolean {
+  return version.state === 'READY' || version.reason === UNLOADED;
+}
+
+function recordView(record: ModelRecord): RecordView {
+  const signature = modelSignature(record.config);
+  const readyVersions = record.versions.filter((each) => each.state === 'READY').map((each) => each.version);
+  const found = new Map<string, ModelFound>();
+  for (const version of readyVersions) {
+    const entry: ModelFound = { ok: true, record, signature, version, readyVersions };
+    found.set(version, entry);
+    found.set('', entry);
+  }
+  return { signature, readyVersions, found };
+}
+
+/** The rarer ways: a version written with leading zeros, and every error. */
+function findMissing(record: ModelRecord, view: RecordView, version: string): ModelLookup {
+  if (version === '') return unknownModel(`'${record.name}' has no available versions`);
+  const number = /^[0-9]+$/.test(version) ? BigInt(version) : undefined;
+  if (number === undefined || number > INT64_MAX) {
+    const message =
+      `failed to get model version from specified version string '${version}' (details: stol), ` +
+      'version should be an integral value > 0';
+    return { ok: false, error: { code: 'INVALID_ARG', message } };
+  }
+  const plain = number.toString();
+  const found = view.found.get(plain);
+  if (found !== undefined) return found;
+  const known = record.versions.some((each) => each.version === plain);
+  if (!known) return unknownModel(`'${record.name}' version ${plain} is not found`);
+  const message = `Request for unknown model: '${record.name}' version ${plain} is not at ready state`;
+  return { ok: false, error: { code: 'UNAVAILABLE', message } };
+}
+
+function unknownModel(what: string): ModelLookup {
+  return { ok: false, error: { code: 'NOT_FOUND', message: `Request for unknown model: ${what}` } };
+}

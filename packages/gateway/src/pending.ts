@@ -1,0 +1,97 @@
+import type { InferMessage, Outcome, ProcessId } from '@nereid/protocol';
+
+/** A request that somebody waits for. */
+export interface PendingRequest {
+  /** As last sent, body and all, so that it can be sent again. */
+  readonly message: InferMessage;
+  readonly resolve: (outcome: Outcome) => void;
+  /** The caller's signal and our listener on it, taken off at the outcome. */
+  readonly signal: AbortSignal | undefined;
+  readonly onAbort: (() => void) | undefined;
+}
+
+/**
+ * Token → waiter, for all requests of one gateway.
+ *
+ * A request is *waiting* from `add` until the first `settle` of its id, then gone. Whoever settles
+ * first (an answer, a refusal, the caller who left, the gateway's own end) decides its one outcome;
+ * late and duplicate answers find nobody and are dropped.
+ */
+export interface Pending {
+  /** Smallest g without a final outcome (shared protocol: workers forget answers below it). */
+  readonly low: number;
+  readonly size: number;
+  /** True at the bound: the next request is to be refused. */
+  readonly full: boolean;
+  /** The next request's number and token `{gateway id}:{g}`; call only where `add` follows. */
+  next(): { readonly g: number; readonly id: string };
+  add(request: PendingRequest): void;
+  /** The waiter of that token, unless it is settled or of another gateway. */
+  find(id: string): PendingRequest | undefined;
+  /** Replaces what was last sent. */
+  resent(request: PendingRequest, message: InferMessage): void;
+  /** Hands the outcome to the waiter; false where nobody waits (any more). */
+  settle(id: string, outcome: Outcome): boolean;
+  settleAll(outcome: Outcome): void;
+  /** Calls back once, when nothing waits any more. */
+  whenEmpty(callback: () => void): void;
+}
+
+export function createPending(gateway: ProcessId, requests_max: number): Pending {
+  const prefix = `${gateway}:`;
+  const waiting = new Map<number, PendingRequest>();
+  let nextG = 1;
+  let low = 1;
+  let empty: (() => void) | undefined;
+
+  const find = (id: string) => (id.startsWith(prefix) ? waiting.get(Number(id.slice(prefix.length))) : undefined);
+
+  const settle = (id: string, outcome: Outcome) => {
+    const request = find(id);
+    if (request === undefined) return false;
+    waiting.delete(request.message.g);
+    // Each g is passed once, so this is constant on average.
+    while (low < nextG && !waiting.has(low)) low++;
+    if (request.onAbort !== undefined) request.signal?.removeEventListener('abort', request.onAbort);
+    request.resolve(outcome);
+    if (waiting.size === 0) announceEmpty();
+    return true;
+  };
+
+  const announceEmpty = () => {
+    const callback = empty;
+    empty = undefined;
+    callback?.();
+  };
+
+  return {
+    get low() {
+      return low;
+    },
+    get size() {
+      return waiting.size;
+    },
+    get full() {
+      return waiting.size >= requests_max;
+    },
+    next() {
+      const g = nextG++;
+      return { g, id: prefix + g };
+    },
+    add(request) {
+      waiting.set(request.message.g, request);
+    },
+    find,
+    resent(request, message) {
+      waiting.set(request.message.g, { ...request, message });
+    },
+    settle,
+    settleAll(outcome) {
+      for (const request of [...waiting.values()]) settle(request.message.id, outcome);
+    },
+    whenEmpty(callback) {
+      empty = callback;
+      if (waiting.size === 0) announceEmpty();
+    },
+  };
+}

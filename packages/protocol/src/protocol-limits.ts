@@ -1,0 +1,20 @@
+/** Bounds of the codecs that no option changes. */
+
+/** Members of one JSON object that the v2 request defines or passes on. */
+export const JSON_MEMBERS_MAX = 4_096;
+/** Entries of a request's `inputs` or `outputs`. */
+export const REQUEST_TENSORS_MAX = 4_096;
+/** Dimensions of one shape. */
+export const SHAPE_DIMENSIONS_MAX = 1_024;
+/** The part of a message frame before its tensors. */
+export const FRAME_HEADER_BYTES_MAX = 16_777_216;
+
+/** Bounds of one request body, set by the caller. */
+export interface RequestLimits {
+  /** How deep arrays and objects may nest below a member of the request. */
+  readonly json_depth_max: number;
+  /** JSON elements over all inputs of a request. */
+  readonly elements_max: number;
+  /** Bytes of the JSON text, and of one input that came as JSON in its binary form. */
+  readonly bytes_max: number;
+}

@@ -1,0 +1,240 @@
+/**
+ * Second pass over a v2 infer request: from the members that v2-document.ts kept to an InferRequest,
+ * with the mistakes in the order in which Triton finds them (http_server.cc: EVBufferToInput: id,
+ * parameters, inputs one by one, what is left of the body, outputs).
+ */
+import { DATATYPE_BYTES, type Datatype, isDatatype } from './datatype.ts';
+import { NereidError } from './error.ts';
+import type { InferRequest } from './infer.ts';
+import { readElements } from './json-elements.ts';
+import type { JsonScalar } from './json-reader.ts';
+import type { RequestLimits } from './protocol-limits.ts';
+import { elementCount, type Tensor } from './tensor.ts';
+import { isShape, type RawRequest, type RawTensor, readRequestDocument } from './v2-document.ts';
+import { missingMember, textMember, unsignedMember, wrongKind } from './v2-member.ts';
+import { type RequestedOutput, readOutputs } from './v2-outputs.ts';
+import { requestParameters, unsigned } from './v2-parameters.ts';
+import { checkSharedMemory } from './v2-shared-memory.ts';
+
+export interface DecodeOptions {
+  readonly modelName: string;
+  /** '' for the greatest ready one. */
+  readonly modelVersion: string;
+  /** `Inference-Header-Content-Length`; undefined where the whole body is JSON. */
+  readonly headerLength?: number | undefined;
+  readonly limits: RequestLimits;
+}
+
+export interface DecodedRequest {
+  readonly request: InferRequest;
+  /** The outputs that the client listed, in its order, repeated ones too. */
+  readonly outputs: readonly RequestedOutput[];
+  /** Form of the outputs where none is listed: true for binary. */
+  readonly binaryDefault: boolean;
+}
+
+/**
+ * Decodes the body of an infer request: JSON, and behind it the raw bytes of binary inputs. Input
+ * data that came as bytes are views on `body`; the caller must leave it as it is.
+ * Throws INVALID_ARG with Triton's text and the field at fault, and NOT_FOUND for a shared memory
+ * region. What needs the model's config (names, datatypes, byte sizes) is not checked here.
+ */
+export function decodeInferRequest(body: Uint8Array, options: DecodeOptions): DecodedRequest {
+  const { headerLength = body.byteLength, limits } = options;
+  const document = requestDocument(body, options.headerLength, limits);
+  const raw = readRequestDocument(document, limits);
+  if (raw.id !== undefined && typeof raw.id !== 'string') throw wrongKind('id', 'id', 'JSON non-string as string');
+  const parameters = requestParameters(raw.parameters);
+  const inputs = readInputs({ body, document, position: headerLength, elements: 0, options }, raw);
+  const outputs = readOutputs(raw.outputs);
+  return {
+    request: {
+      modelName: options.modelName,
+      modelVersion: options.modelVersion,
+      id: raw.id ?? '',
+      correlationId: parameters.correlationId,
+      sequenceStart: parameters.sequenceStart,
+      sequenceEnd: parameters.sequenceEnd,
+      priority: parameters.priority,
+      timeoutUs: parameters.timeoutUs,
+      parameters: parameters.custom,
+      inputs,
+      requestedOutputs: uniqueNames(outputs),
+    },
+    outputs,
+    binaryDefault: parameters.binaryDataOutput,
+  };
+}
+
+/** The JSON part of the body. */
+function requestDocument(body: Uint8Array, headerLength: number | undefined, limits: RequestLimits): Uint8Array {
+  const size = headerLength ?? body.byteLength;
+  if (headerLength === 0) {
+    throw new NereidError('INTERNAL', 'a raw binary request has no JSON to decode');
+  }
+  if (!Number.isSafeInteger(size) || size < 0 || size > body.byteLength) {
+    throw new NereidError(
+      'INVALID_ARG',
+      `inference header size should be in range (0, ${body.byteLength}), got: ${size}`,
+      { field: 'Inference-Header-Content-Length' },
+    );
+  }
+  if (size > limits.bytes_max) {
+    throw new NereidError(
+      'INVALID_ARG',
+      `request JSON size of ${size} bytes exceeds the maximum allowed input size of ${limits.bytes_max} bytes. ` +
+        'Use --http-max-input-size to increase the limit.',
+    );
+  }
+  return new Uint8Array(body.buffer, body.byteOffset, size);
+}
+
+function uniqueNames(outputs: readonly RequestedOutput[]): readonly string[] {
+  const names: string[] = [];
+  const seen = outputs.length > 1 ? new Set<string>() : undefined;
+  for (const { name } of outputs) {
+    if (seen?.has(name)) continue;
+    seen?.add(name);
+    names.push(name);
+  }
+  return names;
+}
+
+/** What the inputs before have used up. */
+interface Progress {
+  readonly body: Uint8Array;
+  readonly document: Uint8Array;
+  /** Where the next binary input begins in the body. */
+  position: number;
+  /** JSON elements so far. */
+  elements: number;
+  readonly options: DecodeOptions;
+}
+
+function readInputs(progress: Progress, raw: RawRequest): readonly Tensor[] {
+  if (raw.inputs === undefined) throw missingMember('inputs', '');
+  if (!Array.isArray(raw.inputs)) throw wrongKind('inputs', 'inputs', 'JSON non-array as array');
+  const inputs: Tensor[] = [];
+  for (const input of raw.inputs as readonly RawTensor[]) {
+    inputs.push(readInput(progress, input, `inputs[${inputs.length}]`));
+  }
+  if (progress.position !== progress.body.byteLength) {
+    throw new NereidError('INVALID_ARG', `unexpected additional input data for model '${progress.options.modelName}'`, {
+      field: 'inputs',
+    });
+  }
+  return inputs;
+}
+
+function readInput(progress: Progress, raw: RawTensor, field: string): Tensor {
+  const form = inputForm(raw, field);
+  const name = textMember(raw.name, 'name', field);
+  const datatype = textMember(raw.datatype, 'datatype', field);
+  const shape = readShape(raw.shape, name, field);
+  if (form === 'shared memory' && raw.parameters !== undefined) checkSharedMemory(raw.parameters, field);
+  if (form === 'data' && raw.dataStart === 0) throw wrongKind('data', `${field}.data`, 'JSON non-array as array');
+  if (!isDatatype(datatype)) {
+    throw new NereidError('INVALID_ARG', `invalid datatype for input ${name}`, { field: `${field}.datatype` });
+  }
+  const data =
+    form === 'binary'
+      ? binaryData(progress, raw, name, field)
+      : jsonData(progress, raw, { name, datatype, shape, field: `${field}.data` });
+  return { name, datatype, shape, data };
+}
+
+/** Which one of its three forms the input's data has (ValidateInputContentType). */
+function inputForm(raw: RawTensor, field: string): 'data' | 'binary' | 'shared memory' {
+  const data = raw.dataStart > 0 || raw.data !== undefined;
+  const binary = raw.parameters?.binaryDataSize !== undefined;
+  const shared = raw.parameters?.sharedMemoryRegion !== undefined;
+  if (Number(data) + Number(binary) + Number(shared) === 1) {
+    return data ? 'data' : binary ? 'binary' : 'shared memory';
+  }
+  const set = [
+    data ? " 'data'" : '',
+    binary ? " 'binary_data_size'" : '',
+    shared ? " 'shared_memory_region'" : '',
+  ].join('');
+  throw new NereidError(
+    'INVALID_ARG',
+    "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', " +
+      `'shared_memory_region' in 'parameters'. But${set === '' ? ' no field is set' : ` set${set}`}`,
+    { field },
+  );
+}
+
+function readShape(shape: RawTensor['shape'], name: string, field: string): readonly number[] {
+  if (shape === undefined) throw missingMember('shape', field);
+  if (!Array.isArray(shape)) throw wrongKind('shape', `${field}.shape`, 'JSON non-array as array');
+  const dimensions = shape as readonly JsonScalar[];
+  const safe = isShape(dimensions);
+  if (!safe && dimensions.some((dimension) => unsigned(dimension) === undefined)) {
+    throw wrongKind('shape', `${field}.shape`, 'JSON non-unsigned-integer as unsigned-integer');
+  }
+  if (safe && elementCount(dimensions) !== undefined) return dimensions;
+  throw new NereidError(
+    'INVALID_ARG',
+    `invalid shape for input '${name}': shape [${dimensions.join(',')}] causes total element count to exceed ` +
+      `maximum size of ${Number.MAX_SAFE_INTEGER}`,
+    { field: `${field}.shape` },
+  );
+}
+
+function binaryData(progress: Progress, raw: RawTensor, name: string, field: string): Uint8Array {
+  const { body, position, options } = progress;
+  const size = unsignedMember(raw.parameters?.binaryDataSize, 'binary_data_size', `${field}.parameters`) ?? 0n;
+  const left = body.byteLength - position;
+  if (size > left) {
+    throw new NereidError(
+      'INVALID_ARG',
+      `unexpected size for input '${name}', expecting ${size - BigInt(left)} additional bytes ` +
+        `for model '${options.modelName}'`,
+      { field: `${field}.parameters.binary_data_size` },
+    );
+  }
+  progress.position += Number(size);
+  return new Uint8Array(body.buffer, body.byteOffset + position, Number(size));
+}
+
+interface JsonInput {
+  readonly name: string;
+  readonly datatype: Datatype;
+  readonly shape: readonly number[];
+  readonly field: string;
+}
+
+function jsonData(progress: Progress, raw: RawTensor, input: JsonInput): Uint8Array {
+  const { name, datatype, shape } = input;
+  const { limits } = progress.options;
+  if (datatype === 'FP16' || datatype === 'BF16') {
+    throw new NereidError(
+      'INVALID_ARG',
+      `receiving ${datatype} data via JSON is not supported. Please use the binary data format for input ${name}`,
+      { field: input.field },
+    );
+  }
+  const count = elementCount(shape) ?? 0;
+  progress.elements += count;
+  if (progress.elements > limits.elements_max) {
+    throw new NereidError(
+      'INVALID_ARG',
+      `invalid shape for input '${name}': with shape [${shape}] the request has ${progress.elements} JSON elements, ` +
+        `more than ${limits.elements_max}. Please use the binary data format.`,
+      { field: input.field },
+    );
+  }
+  // What a BYTES tensor takes is bounded by its text, which is at least as long but for 4 bytes an element.
+  const bytes = datatype === 'BYTES' ? raw.dataEnd - raw.dataStart : count * DATATYPE_BYTES[datatype];
+  if (bytes > limits.bytes_max) {
+    throw new NereidError(
+      'INVALID_ARG',
+      `JSON input '${name}' has a byte_size (${bytes} bytes) that exceeds the maximum allowed value of ` +
+        `${limits.bytes_max} bytes. Use --http-max-input-size to increase the limit.`,
+      { field: input.field },
+    );
+  }
+  if (raw.elements !== undefined) return raw.elements;
+  const span = { bytes: progress.document, start: raw.dataStart, end: raw.dataEnd };
+  return readElements(span, datatype, count, input);
+}

@@ -1,0 +1,57 @@
+import type { InstanceKey } from './schedule.ts';
+
+/** The free places of all instances. */
+export interface InstancePool {
+  /** Places over all instances. */
+  readonly free: number;
+  add(instance: InstanceKey): void;
+  /** Forgets the instance with all its places. */
+  drop(instance: InstanceKey): void;
+  /**
+   * Takes a place of the instance with the most free ones; among equals of the one used longest
+   * ago, then of the one known longest. So one worker's queue never fills while another is idle.
+   */
+  take(): InstanceKey | undefined;
+}
+
+export function createInstancePool(): InstancePool {
+  const places = new Map<InstanceKey, { free: number; usedAt: number }>();
+  let free = 0;
+  let uses = 0;
+  return {
+    get free() {
+      return free;
+    },
+    add(instance) {
+      const known = places.get(instance);
+      if (known === undefined) places.set(instance, { free: 1, usedAt: 0 });
+      else known.free++;
+      free++;
+    },
+    drop(instance) {
+      free -= places.get(instance)?.free ?? 0;
+      places.delete(instance);
+    },
+    take() {
+      let best: InstanceKey | undefined;
+      let bestPlace: { free: number; usedAt: number } | undefined;
+      for (const [instance, place] of places) {
+        if (place.free === 0) continue;
+        const better =
+          bestPlace === undefined ||
+          place.free > bestPlace.free ||
+          (place.free === bestPlace.free && place.usedAt < bestPlace.usedAt);
+        if (better) {
+          best = instance;
+          bestPlace = place;
+        }
+      }
+      if (bestPlace !== undefined) {
+        bestPlace.free--;
+        bestPlace.usedAt = ++uses;
+        free--;
+      }
+      return best;
+    },
+  };
+}

@@ -1,0 +1,58 @@
+import { parseModelConfig } from '@nereid/config';
+import { describe, expect, test } from 'vitest';
+import type { QueuedRequest, Scheduler } from './schedule.ts';
+import { createScheduler } from './schedulers.ts';
+
+const config = (text: string) => parseModelConfig(`name: "m" max_batch_size: 4 ${text}`, 'config.pbtxt');
+
+const request = (id: string): QueuedRequest => ({ id, rows: 1, shapeKey: '', arrivedUs: 0 });
+
+/** Rows of the batches that two free instances get when 5 requests wait. */
+function batchSizes(scheduler: Scheduler): number[] {
+  for (let index = 0; index < 5; index++) scheduler.step({ type: 'arrived', request: request(`r${index}`) }, 0);
+  return ['a', 'b'].flatMap((instance) =>
+    scheduler
+      .step({ type: 'instance-free', instance }, 1_000_000)
+      .map((decision) => (decision.type === 'dispatch' ? decision.batch.length : 0)),
+  );
+}
+
+describe('createScheduler', () => {
+  test.each([
+    ['without dynamic_batching each request runs alone', '', [1, 1]],
+    ['dynamic_batching {} fills up to max_batch_size', 'dynamic_batching {}', [4, 1]],
+    ['preferred sizes are honoured', 'dynamic_batching { preferred_batch_size: [ 2 ] }', [2, 2]],
+    [
+      'the delay is in microseconds',
+      'dynamic_batching { max_queue_delay_microseconds: 1000001 preferred_batch_size: [ 4 ] }',
+      [4, 0],
+    ],
+    ['max_queue_size bounds the queue', 'dynamic_batching { default_queue_policy { max_queue_size: 3 } }', [3]],
+    ['without batch dimension each runs alone', 'dynamic_batching {} max_batch_size: 0', [1, 1]],
+  ])('%s', (_rule, text, sizes) => {
+    const whole = text.includes('max_batch_size')
+      ? parseModelConfig(`name: "m" ${text}`, 'config.pbtxt')
+      : config(text);
+    expect(batchSizes(createScheduler(whole))).toEqual(sizes);
+  });
+
+  test('without max_queue_size the bound is the one given', () => {
+    const scheduler = createScheduler(config('dynamic_batching {}'), { queue_max: 2 });
+    expect(batchSizes(scheduler)).toEqual([2]);
+  });
+
+  test.each([
+    ['sequence_batching', 'sequence_batching {}'],
+    ['ensemble_scheduling', 'ensemble_scheduling {}'],
+    ['dynamic_batching.priority_levels', 'dynamic_batching { priority_levels: 2 default_priority_level: 1 }'],
+    ['dynamic_batching.preserve_ordering', 'dynamic_batching { preserve_ordering: true }'],
+    [
+      'dynamic_batching.default_queue_policy.default_timeout_microseconds',
+      'dynamic_batching { default_queue_policy { default_timeout_microseconds: 5 } }',
+    ],
+  ])('%s is refused by name, not ignored', (field, text) => {
+    expect(() => createScheduler(config(text))).toThrow(
+      expect.objectContaining({ code: 'UNSUPPORTED', field, message: expect.stringContaining(field) }),
+    );
+  });
+});

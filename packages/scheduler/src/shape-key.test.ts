@@ -1,0 +1,77 @@
+import type { InputSignature, ModelSignature } from '@nereid/config';
+import type { InferRequest } from '@nereid/protocol';
+import { describe, expect, test } from 'vitest';
+import { batchShapeKey } from './shape-key.ts';
+
+const input = (name: string, dims: number[], more: Partial<InputSignature> = {}): InputSignature => ({
+  name,
+  datatype: 'FP32',
+  dims,
+  reshape: null,
+  optional: false,
+  ragged: false,
+  ...more,
+});
+
+const signature = (inputs: InputSignature[], maxBatchSize = 8): ModelSignature => ({
+  name: 'm',
+  maxBatchSize,
+  inputs,
+  outputs: [],
+  decoupled: false,
+});
+
+const request = (shapes: Record<string, number[]>): InferRequest => ({
+  modelName: 'm',
+  modelVersion: '',
+  id: '',
+  correlationId: 0n,
+  sequenceStart: false,
+  sequenceEnd: false,
+  priority: 0n,
+  timeoutUs: 0n,
+  parameters: {},
+  inputs: Object.entries(shapes).map(([name, shape]) => ({ name, datatype: 'FP32', shape, data: new Uint8Array() })),
+  requestedOutputs: [],
+});
+
+const FIXED = signature([input('A', [16]), input('B', [16])]);
+const VARIABLE = signature([input('A', [-1, 2]), input('B', [16])]);
+const RAGGED = signature([input('A', [-1], { ragged: true })]);
+const OPTIONAL = signature([input('A', [4]), input('B', [4], { optional: true })]);
+const TWO = signature([input('A', [-1]), input('B', [-1])]);
+
+const CASES: readonly [
+  rule: string,
+  ModelSignature,
+  Record<string, number[]>,
+  Record<string, number[]>,
+  equal: boolean,
+][] = [
+  ['fixed shapes share, whatever their rows', FIXED, { A: [1, 16], B: [1, 16] }, { A: [8, 16], B: [8, 16] }, true],
+  [
+    'equal variable shapes share, whatever their rows',
+    VARIABLE,
+    { A: [1, 3, 2], B: [1, 16] },
+    { A: [5, 3, 2], B: [5, 16] },
+    true,
+  ],
+  ['other variable shapes do not', VARIABLE, { A: [1, 3, 2], B: [1, 16] }, { A: [1, 4, 2], B: [1, 16] }, false],
+  ['ragged inputs share whatever their shape', RAGGED, { A: [1, 3] }, { A: [1, 9] }, true],
+  ['an optional input must be in both', OPTIONAL, { A: [1, 4] }, { A: [1, 4], B: [1, 4] }, false],
+  ['or in neither', OPTIONAL, { A: [1, 4] }, { A: [2, 4] }, true],
+  ['the order of the inputs does not matter', TWO, { A: [1, 2], B: [1, 3] }, { B: [1, 3], A: [1, 2] }, true],
+  ['which input has which shape does', TWO, { A: [1, 2], B: [1, 3] }, { A: [1, 3], B: [1, 2] }, false],
+  ['digits of neighbours do not run together', TWO, { A: [1, 12], B: [1, 3] }, { A: [1, 1], B: [1, 23] }, false],
+  ['without a batch dimension the whole shape counts', signature([input('A', [-1])], 0), { A: [3] }, { A: [4] }, false],
+];
+
+describe('batchShapeKey', () => {
+  test.each(CASES)('%s', (_rule, model, first, second, equal) => {
+    expect(batchShapeKey(model, request(first)) === batchShapeKey(model, request(second))).toBe(equal);
+  });
+
+  test("'' where any may share", () => {
+    expect(batchShapeKey(FIXED, request({ A: [1, 16], B: [1, 16] }))).toBe('');
+  });
+});

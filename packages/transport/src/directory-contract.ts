@@ -1,0 +1,113 @@
+/** The suite that every directory passes. Beliefs may lag behind: each look waits until it holds. */
+import { describe, expect, test, vi } from 'vitest';
+import type { Directory, DirectoryChange } from './directory.ts';
+
+interface Held {
+  readonly text: string;
+}
+
+export type MakeDirectory = () => Directory<Held> | Promise<Directory<Held>>;
+
+const WORKER = { id: 'wk-1', role: 'worker', draining: false } as const;
+
+export function directoryContract(name: string, makeDirectory: MakeDirectory): void {
+  describe(`directory contract: ${name}`, () => {
+    test('processes are listed by role until they leave; registering again replaces', async () => {
+      const directory = await makeDirectory();
+      await directory.register(WORKER);
+      await directory.register({ id: 'co-1', role: 'coordinator', draining: false });
+      await vi.waitFor(() => expect(directory.processes('worker')).toEqual([WORKER]));
+      await directory.register({ ...WORKER, draining: true });
+      await vi.waitFor(() => expect(directory.processes('worker')).toEqual([{ ...WORKER, draining: true }]));
+      await directory.leave('wk-1');
+      await vi.waitFor(() => expect(directory.processes('worker')).toEqual([]));
+      expect(directory.processes('coordinator')).toHaveLength(1);
+      await directory.leave('never-registered');
+    });
+
+    test('a lease has one owner at a time', async () => {
+      const directory = await makeDirectory();
+      const epoch = await directory.acquire('m', 'co-1');
+      expect(epoch?.owner).toBe('co-1');
+      expect(await directory.acquire('m', 'co-2')).toBeUndefined();
+      await vi.waitFor(() => expect(directory.owner('m')).toEqual(epoch));
+      await directory.release('m', 'co-2');
+      expect(await directory.acquire('m', 'co-2')).toBeUndefined();
+    });
+
+    test('R2: each acquisition takes a new, higher epoch, also by the same process', async () => {
+      const directory = await makeDirectory();
+      const first = await directory.acquire('m', 'co-1');
+      const again = await directory.acquire('m', 'co-1');
+      expect(again?.number).toBeGreaterThan(first?.number ?? Number.POSITIVE_INFINITY);
+      await directory.release('m', 'co-1');
+      await vi.waitFor(() => expect(directory.owner('m')).toBeUndefined());
+      const other = await directory.acquire('m', 'co-2');
+      expect(other?.number).toBeGreaterThan(again?.number ?? Number.POSITIVE_INFINITY);
+    });
+
+    test('R4: the new epoch is above the one that a worker has seen', async () => {
+      const directory = await makeDirectory();
+      expect((await directory.acquire('m', 'co-1', 41))?.number).toBeGreaterThan(41);
+      expect((await directory.acquire('m', 'co-1', 7))?.number).toBeGreaterThan(42);
+    });
+
+    test('leases of two models are apart', async () => {
+      const directory = await makeDirectory();
+      expect((await directory.acquire('m', 'co-1'))?.owner).toBe('co-1');
+      expect((await directory.acquire('n', 'co-2'))?.owner).toBe('co-2');
+    });
+
+    test('records are published, replaced and withdrawn', async () => {
+      const directory = await makeDirectory();
+      await directory.publish('m', { text: 'one' });
+      await directory.publish('n', { text: 'other' });
+      await directory.publish('m', { text: 'two' });
+      await vi.waitFor(() => expect(directory.record('m')).toEqual({ text: 'two' }));
+      expect([...directory.records()].map((record) => record.text).sort()).toEqual(['other', 'two']);
+      await directory.withdraw('m');
+      await vi.waitFor(() => expect(directory.record('m')).toBeUndefined());
+      await directory.withdraw('m');
+    });
+
+    test('a watcher hears of each kind of change, never inside the call, and not after it stopped', async () => {
+      const directory = await makeDirectory();
+      const heard: DirectoryChange[] = [];
+      const stop = directory.watch((change) => heard.push(change));
+      let calling = directory.register(WORKER);
+      expect(heard).toEqual([]);
+      await calling;
+      calling = directory.publish('m', { text: 'one' });
+      expect(heard.filter((change) => change.type === 'record')).toEqual([]);
+      await calling;
+      await directory.acquire('m', 'co-1');
+      await vi.waitFor(() =>
+        expect(heard).toEqual(
+          expect.arrayContaining([
+            { type: 'process', id: 'wk-1' },
+            { type: 'record', model: 'm' },
+            { type: 'owner', model: 'm' },
+          ]),
+        ),
+      );
+      stop();
+      const before = heard.length;
+      const other: DirectoryChange[] = [];
+      directory.watch((change) => other.push(change));
+      await directory.withdraw('m');
+      await vi.waitFor(() => expect(other).toContainEqual({ type: 'record', model: 'm' }));
+      expect(heard).toHaveLength(before);
+    });
+
+    test('a watcher may look up the new value when it is called', async () => {
+      const directory = await makeDirectory();
+      const seen = new Promise<Held | undefined>((resolve) => {
+        directory.watch((change) => {
+          if (change.type === 'record') resolve(directory.record(change.model));
+        });
+      });
+      await directory.publish('m', { text: 'one' });
+      expect(await seen).toEqual({ text: 'one' });
+    });
+  });
+}

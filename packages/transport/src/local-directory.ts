@@ -1,0 +1,61 @@
+import type { Epoch, ProcessId } from '@nereid/protocol';
+import type { Directory, DirectoryChange, ProcessRecord } from './directory.ts';
+
+/** A directory within one process: always up to date, leases never run out. */
+export function createLocalDirectory<R>(): Directory<R> {
+  const processes = new Map<ProcessId, ProcessRecord>();
+  const owners = new Map<string, Epoch>();
+  /** Highest epoch number given out per model; outlives releases, so that an epoch never comes twice. */
+  const epochs = new Map<string, number>();
+  const records = new Map<string, R>();
+  const listeners = new Set<(change: DirectoryChange) => void>();
+
+  const announce = (change: DirectoryChange) => {
+    queueMicrotask(() => {
+      // A copy: a listener may stop itself or add another; one that was stopped is not called again.
+      for (const listener of [...listeners]) if (listeners.has(listener)) listener(change);
+    });
+  };
+
+  return {
+    async register(process) {
+      processes.set(process.id, process);
+      announce({ type: 'process', id: process.id });
+    },
+    async leave(id) {
+      if (processes.delete(id)) announce({ type: 'process', id });
+    },
+    processes: (role) => [...processes.values()].filter((process) => process.role === role),
+    async acquire(model, owner, above = 0) {
+      const holder = owners.get(model);
+      if (holder !== undefined && holder.owner !== owner) return undefined;
+      const number = Math.max(epochs.get(model) ?? 0, above) + 1;
+      const epoch: Epoch = { number, owner };
+      epochs.set(model, number);
+      owners.set(model, epoch);
+      announce({ type: 'owner', model });
+      return epoch;
+    },
+    async release(model, owner) {
+      if (owners.get(model)?.owner !== owner) return;
+      owners.delete(model);
+      announce({ type: 'owner', model });
+    },
+    owner: (model) => owners.get(model),
+    async publish(model, record) {
+      records.set(model, record);
+      announce({ type: 'record', model });
+    },
+    async withdraw(model) {
+      if (records.delete(model)) announce({ type: 'record', model });
+    },
+    record: (model) => records.get(model),
+    records: () => [...records.values()],
+    watch(listener) {
+      // Each call is a registration of its own, also of the same function.
+      const own = (change: DirectoryChange) => listener(change);
+      listeners.add(own);
+      return () => void listeners.delete(own);
+    },
+  };
+}

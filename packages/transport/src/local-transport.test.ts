@@ -1,0 +1,75 @@
+import type { InferMessage, Message } from '@nereid/protocol';
+import { describe, expect, test } from 'vitest';
+import { createLocalTransport } from './local-transport.ts';
+import type { RefusalReason } from './mailbox.ts';
+import { mailboxContract } from './mailbox-contract.ts';
+import { sampleMessages } from './sample-messages.ts';
+
+mailboxContract('local', createLocalTransport);
+
+const stale: Message = { kind: 'stale', model: 'm', id: '1', known: null };
+
+const infer = (bytes: number): InferMessage => {
+  const sample = sampleMessages().find((message) => message.kind === 'infer');
+  if (sample?.kind !== 'infer') throw new Error('no infer among the samples');
+  const input = { name: 'A', datatype: 'UINT8', shape: [bytes], data: new Uint8Array(bytes) } as const;
+  return { ...sample, request: { ...sample.request, inputs: [input] } };
+};
+
+/** Sends all in one go and says, in order, what became of each. */
+async function burst(limits: { messages_max: number; bytes_max: number }, messages: readonly Message[]) {
+  const transport = createLocalTransport(limits);
+  const outcomes: ('delivered' | RefusalReason)[] = messages.map(() => 'delivered');
+  let received = 0;
+  const from = transport.open('a', () => {});
+  transport.open('b', (got) => {
+    received += got.length;
+  });
+  for (const [index, message] of messages.entries()) {
+    from.send('b', message, (reason) => {
+      outcomes[index] = reason;
+    });
+  }
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(received).toBe(outcomes.filter((outcome) => outcome === 'delivered').length);
+  return outcomes;
+}
+
+describe('local transport', () => {
+  test('takes exactly as many messages as the limit says', async () => {
+    const outcomes = await burst({ messages_max: 2, bytes_max: 1_000_000 }, [stale, stale, stale, stale]);
+    expect(outcomes).toEqual(['delivered', 'delivered', 'full', 'full']);
+  });
+
+  test('bounds the bytes of tensors; a small message still fits', async () => {
+    const outcomes = await burst({ messages_max: 100, bytes_max: 10_000 }, [infer(6_000), infer(6_000), stale]);
+    expect(outcomes).toEqual(['delivered', 'full', 'delivered']);
+  });
+
+  test('one message over the byte limit goes into an empty mailbox', async () => {
+    const outcomes = await burst({ messages_max: 100, bytes_max: 10_000 }, [infer(20_000), stale]);
+    expect(outcomes).toEqual(['delivered', 'full']);
+  });
+
+  test('passes messages by reference', async () => {
+    const transport = createLocalTransport({ messages_max: 10, bytes_max: 10_000 });
+    const got = new Promise<Message | undefined>((resolve) => {
+      transport.open('b', ([message]) => resolve(message));
+    });
+    transport.open('a', () => {}).send('b', stale);
+    expect(await got).toBe(stale);
+  });
+
+  test('what is unread when a mailbox closes is dropped; nothing is sent from a closed one', async () => {
+    const transport = createLocalTransport({ messages_max: 10, bytes_max: 10_000 });
+    let received = 0;
+    const from = transport.open('a', () => {});
+    const box = transport.open('b', () => {
+      received++;
+    });
+    from.send('b', stale);
+    await box.close();
+    expect(await new Promise((resolve) => box.send('a', stale, resolve))).toBe('gone');
+    expect(received).toBe(0);
+  });
+});

@@ -1,0 +1,117 @@
+/** One message of each kind, with every field off its default, for contract suites. */
+import type { Epoch, InferRequest, Message, MessageKind } from '@nereid/protocol';
+
+const EPOCH: Epoch = { number: 7, owner: 'co-0a1b' };
+const BATCH_TIMING = { waitNs: 1_500, inputNs: 2_500, inferNs: 3_500, outputNs: 4_500 };
+
+const REQUEST: InferRequest = {
+  modelName: 'm',
+  modelVersion: '3',
+  id: 'client-é',
+  correlationId: 18446744073709551615n,
+  sequenceStart: true,
+  sequenceEnd: true,
+  priority: 2n,
+  timeoutUs: 9007199254740993n,
+  parameters: { text: 'ü', flag: true, whole: -9223372036854775808n, real: 0.5 },
+  inputs: [
+    { name: 'A', datatype: 'INT32', shape: [1, 2], data: new Uint8Array([1, 0, 0, 0, 2, 0, 0, 0]) },
+    { name: 'B', datatype: 'BYTES', shape: [1], data: new Uint8Array([2, 0, 0, 0, 255, 0]) },
+  ],
+  requestedOutputs: ['C'],
+};
+
+const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } = {
+  infer: {
+    kind: 'infer',
+    model: 'm',
+    epoch: EPOCH,
+    id: 'gw-1:12',
+    g: 12,
+    low: 5,
+    prev: 11,
+    session: 'gw-1:10',
+    step: 4,
+    sends: 2,
+    msLeft: 1234.5,
+    replyTo: 'gw-1',
+    request: REQUEST,
+  },
+  cancel: { kind: 'cancel', model: 'm', epoch: EPOCH, id: 'gw-1:12', g: 12, low: 5, session: 'gw-1:10' },
+  stale: { kind: 'stale', model: 'm', id: 'gw-1:12', known: EPOCH },
+  moved: { kind: 'moved', model: 'm', id: 'gw-1:12', sent: 'gw-1:9', current: null },
+  execute: {
+    kind: 'execute',
+    model: 'm',
+    epoch: EPOCH,
+    version: '3',
+    batch: 8,
+    instance: 1,
+    entries: [{ id: 'gw-1:12', replyTo: 'gw-1', request: REQUEST, session: 'gw-1:10', slot: 2 }],
+  },
+  response: {
+    kind: 'response',
+    model: 'm',
+    id: 'gw-1:12',
+    outcome: {
+      ok: true,
+      response: {
+        modelName: 'm',
+        modelVersion: '3',
+        id: 'client-é',
+        parameters: { n: 1n },
+        outputs: [{ name: 'C', datatype: 'FP16', shape: [1, 1], data: new Uint8Array([0, 60]) }],
+      },
+    },
+    execution: 'wk-1/8',
+    chunk: 1,
+    last: true,
+  },
+  done: {
+    kind: 'done',
+    model: 'm',
+    epoch: EPOCH,
+    version: '3',
+    worker: 'wk-1',
+    batch: 8,
+    instance: 1,
+    timing: BATCH_TIMING,
+    executed: true,
+    entries: [
+      { id: 'gw-1:12', result: 'ok', error: null },
+      { id: 'gw-1:13', result: 'error', error: { code: 'INTERNAL', message: 'no', field: 'inputs', reason: 'why' } },
+    ],
+  },
+  refused: { kind: 'refused', model: 'm', batch: 8, sent: EPOCH, highest: { number: 9, owner: 'co-2' } },
+  describe: { kind: 'describe', model: 'm', epoch: EPOCH, askedAt: 99.25 },
+  described: {
+    kind: 'described',
+    model: 'm',
+    worker: 'wk-1',
+    askedAt: 99.25,
+    versions: [
+      {
+        version: '3',
+        state: 'READY',
+        reason: 'Internal: why',
+        instances: [{ index: 0, name: 'm_0_0', ready: true, passive: true, batches: [8] }],
+        running: ['gw-1:12'],
+      },
+    ],
+    draining: true,
+  },
+  free: { kind: 'free', model: 'm', epoch: EPOCH, session: 'gw-1:10' },
+  control: {
+    kind: 'control',
+    model: 'm',
+    epoch: EPOCH,
+    action: 'load',
+    config: '{"name":"m"}',
+    versions: ['1', '3'],
+    contentHash: 'abc',
+  },
+};
+
+export function sampleMessages(): readonly Message[] {
+  return Object.values(MESSAGES);
+}

@@ -1,0 +1,133 @@
+/** Joining the inputs of a batch's requests into one buffer, and splitting tensors by rows again. */
+import type { ModelSignature } from '@nereid/config';
+import { elementCount, type InferRequest, NereidError, type Tensor } from '@nereid/protocol';
+
+/** Inputs begin at multiples of this, so that every datatype's array can view them. */
+export const ALIGNMENT_BYTES = 8;
+/** Bytes of the length before each element of a BYTES tensor. */
+const ELEMENT_LENGTH_BYTES = 4;
+
+/** One input over all requests of a batch, before its bytes are copied. */
+export interface JoinedInput {
+  /** Position among the signature's inputs. */
+  readonly index: number;
+  /** First dimension summed over the requests where the model batches. */
+  readonly shape: readonly number[];
+  readonly byteLength: number;
+  /** In the order of the requests. */
+  readonly parts: readonly Uint8Array[];
+}
+
+export interface JoinedBatch {
+  /** Rows of each request: its first dimension, or 1 where the model does not batch. */
+  readonly rows: readonly number[];
+  readonly inputs: readonly JoinedInput[];
+}
+
+/**
+ * What a batch's inputs are when joined along the first dimension. The requests were checked at the
+ * door and share all other dimensions (the scheduler's shape key); a batch that breaks this throws
+ * INTERNAL, since no request of it is to blame.
+ */
+export function joinInputs(signature: ModelSignature, requests: readonly InferRequest[]): JoinedBatch {
+  const batching = signature.maxBatchSize > 0;
+  if (!batching && requests.length !== 1) {
+    throw new NereidError('INTERNAL', `model '${signature.name}' does not batch but got ${requests.length} requests at once`);
+  }
+  const rows = requests.map((request) => (batching ? (request.inputs[0]?.shape[0] ?? 1) : 1));
+  const inputs: JoinedInput[] = [];
+  for (let index = 0; index < signature.inputs.length; index++) {
+    const name = signature.inputs[index]?.name ?? '';
+    const first = inputNamed(requests[0], name, index);
+    if (requests.length === 1) {
+      if (first !== undefined) inputs.push({ index, shape: first.shape, byteLength: first.data.byteLength, parts: [first.data] });
+      continue;
+    }
+    const joined = joinInput(index, requests.map((request) => inputNamed(request, name, index)));
+    if (joined === null) {
+      throw new NereidError('INTERNAL', `the requests of a batch for model '${signature.name}' differ in the shape of input '${name}'`);
+    }
+    if (joined !== undefined) inputs.push(joined);
+  }
+  return { rows, inputs };
+}
+
+/** Clients mostly send inputs in the order of the config. */
+function inputNamed(request: InferRequest | undefined, name: string, index: number): Tensor | undefined {
+  const guess = request?.inputs[index];
+  return guess?.name === name ? guess : request?.inputs.find((input) => input.name === name);
+}
+
+/** undefined where no request has the input, null where they cannot be joined. */
+function joinInput(index: number, tensors: readonly (Tensor | undefined)[]): JoinedInput | null | undefined {
+  const [first] = tensors;
+  let rowsTotal = 0;
+  let byteLength = 0;
+  const parts: Uint8Array[] = [];
+  for (const tensor of tensors) {
+    if (tensor === undefined || first === undefined) {
+      if (tensor !== first) return null;
+      continue;
+    }
+    if (!sameRows(first.shape, tensor.shape)) return null;
+    rowsTotal += tensor.shape[0] ?? 0;
+    byteLength += tensor.data.byteLength;
+    parts.push(tensor.data);
+  }
+  return first && { index, shape: [rowsTotal, ...first.shape.slice(1)], byteLength, parts };
+}
+
+function sameRows(a: readonly number[], b: readonly number[]): boolean {
+  return a.length > 0 && a.length === b.length && a.every((dim, axis) => axis === 0 || dim === b[axis]);
+}
+
+/**
+ * A tensor's rows for each request, as views: the inverse of joining. `rows` are those of the
+ * requests. Throws INTERNAL where the first dimension is not their sum or BYTES do not add up.
+ */
+export function splitRows(tensor: Tensor, rows: readonly number[]): Tensor[] {
+  const { name, datatype, shape, data } = tensor;
+  let total = 0;
+  for (const count of rows) total += count;
+  if (shape.length === 0 || shape[0] !== total) {
+    throw new NereidError('INTERNAL', `tensor '${name}' has shape [${shape.join(',')}] for a batch of ${total} rows`);
+  }
+  const rest = shape.slice(1);
+  const rowElements = elementCount(rest) ?? 0;
+  const rowBytes = total === 0 ? 0 : data.byteLength / total;
+  const view = datatype === 'BYTES' ? new DataView(data.buffer, data.byteOffset, data.byteLength) : null;
+  let offset = 0;
+  return rows.map((count) => {
+    const start = offset;
+    offset = view === null ? start + count * rowBytes : skipElements(name, view, start, count * rowElements);
+    return { name, datatype, shape: [count, ...rest], data: data.subarray(start, offset) };
+  });
+}
+
+function skipElements(name: string, view: DataView, start: number, count: number): number {
+  let offset = start;
+  for (let i = 0; i < count && offset <= view.byteLength; i++) {
+    const fits = offset + ELEMENT_LENGTH_BYTES <= view.byteLength;
+    offset += ELEMENT_LENGTH_BYTES + (fits ? view.getUint32(offset, true) : 0);
+  }
+  if (offset > view.byteLength) throw new NereidError('INTERNAL', `BYTES tensor '${name}' is shorter than its shape says`);
+  return offset;
+}
+
+/** What one request asked for: its outputs in its own order, else all in the order of the config. */
+export function selectOutputs(
+  signature: ModelSignature,
+  requested: readonly string[],
+  outputs: readonly Tensor[],
+): readonly Tensor[] {
+  const names = requested.length > 0 ? requested : signature.outputs;
+  const selected: Tensor[] = [];
+  for (let i = 0; i < names.length; i++) {
+    const entry = names[i];
+    const name = typeof entry === 'string' ? entry : (entry?.name ?? '');
+    const guess = outputs[i];
+    const output = guess?.name === name ? guess : outputs.find((candidate) => candidate.name === name);
+    if (output !== undefined) selected.push(output);
+  }
+  return selected;
+}

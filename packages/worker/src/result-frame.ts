@@ -1,0 +1,108 @@
+/**
+ * Joined outputs on their way back from an instance's thread. Words of 64-bit floats:
+ *
+ *   sequence, waitNs, inputNs, inferNs, outputNs, outputs, packed (1) or apart (0),
+ *   per output: index, byte offset or number of its buffer, byte length, rank, dimensions
+ *
+ * Small outputs follow in the same ArrayBuffer; large ones travel as buffers of their own beside
+ * the frame, so that they are not copied.
+ */
+import type { ModelSignature } from '@nereid/config';
+import { NereidError, type Tensor } from '@nereid/protocol';
+import { ALIGNMENT_BYTES } from './join-split.ts';
+import type { ThreadTiming } from './thread-messages.ts';
+
+/** Up to so many bytes over all outputs a copy is cheaper than buffers of their own. */
+export const PACKED_BYTES_MAX = 65_536;
+
+const HEAD_WORDS = 7;
+const OUTPUT_WORDS = 4;
+const WORD_BYTES = 8;
+
+export interface OpenedResult {
+  readonly sequence: number;
+  readonly timing: ThreadTiming;
+  /** Views on the frame or on the other buffers. */
+  readonly outputs: readonly Tensor[];
+}
+
+/** The first buffer is the frame; all are to be transferred. Throws INTERNAL for an output that the config has not. */
+export function packResult(
+  signature: ModelSignature,
+  sequence: number,
+  timing: ThreadTiming,
+  outputs: readonly Tensor[],
+): readonly ArrayBuffer[] {
+  let words = HEAD_WORDS;
+  let total = 0;
+  for (const output of outputs) {
+    words += OUTPUT_WORDS + output.shape.length;
+    total += aligned(output.data.byteLength);
+  }
+  const packed = total <= PACKED_BYTES_MAX;
+  const frame = new ArrayBuffer(words * WORD_BYTES + (packed ? total : 0));
+  const buffers = [frame];
+  const head = new Float64Array(frame, 0, words);
+  const bytes = new Uint8Array(frame);
+  let at = 0;
+  head[at++] = sequence;
+  head[at++] = timing.waitNs;
+  head[at++] = timing.inputNs;
+  head[at++] = timing.inferNs;
+  head[at++] = timing.outputNs;
+  head[at++] = outputs.length;
+  head[at++] = packed ? 1 : 0;
+  let offset = words * WORD_BYTES;
+  for (const output of outputs) {
+    const index = signature.outputs.findIndex(({ name }) => name === output.name);
+    if (index < 0) throw new NereidError('INTERNAL', `model '${signature.name}' gave unknown output '${output.name}'`);
+    head[at++] = index;
+    head[at++] = packed ? offset : buffers.length;
+    head[at++] = output.data.byteLength;
+    head[at++] = output.shape.length;
+    for (const dim of output.shape) head[at++] = dim;
+    if (packed) {
+      bytes.set(output.data, offset);
+      offset += aligned(output.data.byteLength);
+    } else {
+      buffers.push(ownBuffer(output.data));
+    }
+  }
+  return buffers;
+}
+
+/** Reads what `packResult` wrote. */
+export function openResult(signature: ModelSignature, frame: ArrayBuffer, others: readonly ArrayBuffer[]): OpenedResult {
+  const head = new Float64Array(frame, 0, Math.floor(frame.byteLength / WORD_BYTES));
+  let at = 0;
+  const next = () => head[at++] ?? 0;
+  const sequence = next();
+  const timing = { waitNs: next(), inputNs: next(), inferNs: next(), outputNs: next() };
+  const count = next();
+  const packed = next() === 1;
+  const outputs: Tensor[] = [];
+  for (let i = 0; i < count; i++) {
+    const declared = signature.outputs[next()];
+    const place = next();
+    const byteLength = next();
+    const rank = next();
+    const shape: number[] = [];
+    for (let axis = 0; axis < rank; axis++) shape.push(next());
+    const buffer = packed ? frame : others[place - 1];
+    if (declared === undefined || buffer === undefined) continue;
+    const data = new Uint8Array(buffer, packed ? place : 0, byteLength);
+    outputs.push({ name: declared.name, datatype: declared.datatype, shape, data });
+  }
+  return { sequence, timing, outputs };
+}
+
+/** The tensor's whole buffer where it has one to itself (it is given away), else a copy. */
+function ownBuffer(data: Uint8Array): ArrayBuffer {
+  const { buffer } = data;
+  const whole = buffer instanceof ArrayBuffer && data.byteOffset === 0 && data.byteLength === buffer.byteLength;
+  return whole ? buffer : new Uint8Array(data).buffer;
+}
+
+function aligned(length: number): number {
+  return Math.ceil(length / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
+}

@@ -1,0 +1,94 @@
+/**
+ * What passes between a worker and an instance's thread.
+ *
+ * Batches and joined results are frames: one ArrayBuffer, transferred, that begins with 64-bit
+ * float words and goes on with the tensors' bytes (batch-frame.ts, result-frame.ts). A round trip of
+ * a nested object with a buffer costs four times as much as that of a frame (about 60 and 15 µs
+ * measured on two shared cores), nearly all of it in the worker's own thread, which is where the
+ * server saturates. All else is rare and takes plain objects.
+ */
+import type { Device } from '@nereid/backends';
+import type { ErrorInfo, Parameters, Tensor } from '@nereid/protocol';
+
+/** `workerData` of the thread. */
+export interface ThreadSetup {
+  readonly backend: string;
+  /** The completed config as protobuf JSON text. */
+  readonly config: string;
+  readonly version: string;
+  readonly modelDirectory: string;
+  readonly versionDirectory: string;
+  readonly instanceName: string;
+  readonly device: Device;
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+/**
+ * What only backends that need requests one by one get of each: id, correlation id, START, END,
+ * priority, timeout, parameters and requested outputs. An array, since property names would be
+ * copied for each request.
+ */
+export type RequestDetail = readonly [
+  id: string,
+  correlationId: bigint | string,
+  sequenceStart: boolean,
+  sequenceEnd: boolean,
+  priority: bigint,
+  timeoutUs: bigint,
+  parameters: Parameters,
+  requestedOutputs: readonly string[],
+];
+
+export interface StopOrder {
+  readonly kind: 'stop';
+}
+
+/** A batch frame, with the requests' details where the backend needs them. */
+export type ThreadOrder = ArrayBuffer | readonly [ArrayBuffer, readonly RequestDetail[]] | StopOrder;
+
+export interface LoadedReport {
+  readonly kind: 'loaded';
+  readonly needsRequests: boolean;
+}
+
+export interface LoadFailedReport {
+  readonly kind: 'load-failed';
+  readonly error: ErrorInfo;
+}
+
+export interface LogReport {
+  readonly kind: 'log';
+  readonly level: 'info' | 'warn' | 'error';
+  readonly text: string;
+}
+
+/** One request's part of a result that is no frame. */
+export type ThreadOutcome =
+  | { readonly ok: true; readonly parameters: Parameters; readonly outputs: readonly Tensor[] }
+  | { readonly ok: false; readonly error: ErrorInfo };
+
+/** Phases of a batch as the thread measured them, nanoseconds. */
+export interface ThreadTiming {
+  /** From the worker's receipt, on the clock that all threads of a process share. */
+  readonly waitNs: number;
+  readonly inputNs: number;
+  readonly inferNs: number;
+  readonly outputNs: number;
+}
+
+export interface OutcomesReport {
+  readonly kind: 'outcomes';
+  readonly sequence: number;
+  readonly timing: ThreadTiming;
+  /** One per request, in order. */
+  readonly outcomes: readonly ThreadOutcome[];
+}
+
+/** A result frame; several buffers where outputs are large (the first is the frame). */
+export type ThreadReport =
+  | ArrayBuffer
+  | readonly ArrayBuffer[]
+  | LoadedReport
+  | LoadFailedReport
+  | LogReport
+  | OutcomesReport;

@@ -1,0 +1,118 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { CONFORMANCE, selectCases, selectModels } from './selection.mjs';
+
+// Serves the recorded models on free ports and runs the recorded cases of what is served yet.
+//   node test/conformance/run.mjs [--case GLOB]... [--list] [--verbose]
+// The last line is "N passed, N failed"; the exit code is 1 if any failed.
+
+const ROOT = dirname(dirname(CONFORMANCE));
+const CLI = join(ROOT, 'packages', 'cli', 'dist', 'main.js');
+const VENV = process.env.ORACLE_VENV ?? join(ROOT, '.cache', 'venv');
+const LOG = join(ROOT, '.cache', 'logs', 'conformance-server.log');
+const READY_POLL_MS = 50;
+const READY_LIMIT_MS = 60_000;
+const STOP_LIMIT_MS = 20_000;
+
+const { values: options } = parseArgs({
+  options: { case: { type: 'string', multiple: true }, list: { type: 'boolean' }, verbose: { type: 'boolean' } },
+});
+process.exitCode = await main();
+
+async function main() {
+  const { names, leftOut } = selectCases(options.case);
+  if (options.list) return printAll(names, leftOut);
+  for (const [why, left] of leftOut) console.log(`${left.length} left out, ${why}`);
+  if (names.length === 0) {
+    console.log('0 passed, 0 failed');
+    return 0;
+  }
+  const python = join(VENV, 'bin', 'python');
+  if (!existsSync(python)) {
+    console.error(`${python} is not there: npm test makes it, or name another environment in ORACLE_VENV`);
+    return 1;
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'nereid-conformance-'));
+  try {
+    return await serveAndCheck(folder, python, names);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function printAll(names, leftOut) {
+  for (const name of names) console.log(name);
+  for (const [why, left] of leftOut) for (const name of left) console.log(`left out, ${why}: ${name}`);
+  return 0;
+}
+
+async function serveAndCheck(folder, python, names) {
+  const repository = join(folder, 'models');
+  for (const model of selectModels()) cpSync(model, join(repository, basename(model)), { recursive: true });
+  const [http, grpc, metrics] = await freePorts(3);
+  mkdirSync(dirname(LOG), { recursive: true });
+  const log = openSync(LOG, 'w');
+  const ports = [`--http-port=${http}`, `--grpc-port=${grpc}`, `--metrics-port=${metrics}`];
+  const server = spawn(process.execPath, [CLI, 'serve', `--model-repository=${repository}`, ...ports], {
+    cwd: folder,
+    stdio: ['ignore', log, log],
+  });
+  const ended = once(server, 'exit');
+  const stop = () => server.kill('SIGTERM');
+  process.once('SIGTERM', stop).once('SIGINT', stop);
+  try {
+    if (!(await becomesReady(server, http))) {
+      console.error(`the server did not get ready: see ${LOG}`);
+      console.log(`0 passed, ${names.length} failed`);
+      return 1;
+    }
+    return await check(python, names, { http, grpc, metrics });
+  } finally {
+    stop();
+    const killTimer = setTimeout(() => server.kill('SIGKILL'), STOP_LIMIT_MS);
+    await ended;
+    clearTimeout(killTimer);
+  }
+}
+
+async function check(python, names, { http, grpc, metrics }) {
+  const args = [
+    join(CONFORMANCE, 'check.py'),
+    ...['--http', `http://127.0.0.1:${http}`, '--grpc', `127.0.0.1:${grpc}`],
+    ...['--metrics', `http://127.0.0.1:${metrics}`, '--variant', 'onnx'],
+    ...['--except', join(CONFORMANCE, 'except.txt')],
+    ...(options.verbose ? ['--verbose'] : []),
+    ...names.flatMap((name) => ['--case', name]),
+  ];
+  const checker = spawn(python, args, {
+    cwd: CONFORMANCE,
+    stdio: 'inherit',
+    env: { ...process.env, ORACLE_VENV: VENV },
+  });
+  const [code] = await once(checker, 'exit');
+  return code ?? 1;
+}
+
+async function becomesReady(server, port) {
+  for (const start = performance.now(); performance.now() - start < READY_LIMIT_MS; await delay(READY_POLL_MS)) {
+    if (server.exitCode !== null || server.signalCode !== null) return false;
+    const response = await fetch(`http://127.0.0.1:${port}/v2/health/ready`).catch(() => undefined);
+    if (response?.ok) return true;
+  }
+  return false;
+}
+
+/** Ports that were free a moment ago. */
+async function freePorts(count) {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  await Promise.all(servers.map((server) => once(server, 'listening')));
+  const ports = servers.map((server) => server.address().port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}

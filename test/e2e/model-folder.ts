@@ -1,0 +1,36 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** A temporary model repository. */
+export interface ModelFolder {
+  readonly path: string;
+  /** Adds a JavaScript model: one input VALUE and one output VALUE, INT32 [1], no batching. */
+  addJavaScript(name: string, source: string, extraConfig?: string): void;
+  remove(): void;
+}
+
+export function createModelFolder(): ModelFolder {
+  const path = mkdtempSync(join(tmpdir(), 'nereid-models-'));
+  return {
+    path,
+    addJavaScript(name, source, extraConfig = '') {
+      mkdirSync(join(path, name, '1'), { recursive: true });
+      writeFileSync(join(path, name, '1', 'model.mjs'), source);
+      writeFileSync(
+        join(path, name, 'config.pbtxt'),
+        `name: "${name}"
+backend: "javascript"
+max_batch_size: 0
+input [ { name: "VALUE", data_type: TYPE_INT32, dims: [ 1 ] } ]
+output [ { name: "VALUE", data_type: TYPE_INT32, dims: [ 1 ] } ]
+instance_group [ { count: 1, kind: KIND_CPU } ]
+${extraConfig}
+`,
+      );
+    },
+    remove() {
+      rmSync(path, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,72 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { readAnswer, SIMPLE_SUM } from './requests.ts';
+import { freePorts, isPortFree, ROOT } from './serve.ts';
+
+type Started = ReturnType<typeof start>;
+
+let started: Started | undefined;
+
+afterEach(() => started?.child.kill('SIGKILL'));
+
+/** What `npm start -- FLAGS` runs. */
+function start(flags: readonly string[], environment: Record<string, string> = {}) {
+  const child = spawn(process.execPath, [join(ROOT, 'deploy', 'setup', 'start.mjs'), ...flags], {
+    env: { ...process.env, CI: '', ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  const ended = once(child, 'close').then(([code]): { code: number | null; output: string } => ({ code, output }));
+  const waitFor = (text: RegExp) =>
+    new Promise<string>((resolve, reject) => {
+      const look = () => text.test(output) && resolve(output);
+      child.stdout.on('data', look);
+      child.stderr.on('data', look);
+      void ended.then(() => reject(new Error(`it ended before ${text}:\n${output}`)));
+    });
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => {
+      output += chunk.toString();
+    });
+  }
+  return { child, ended, waitFor };
+}
+
+async function portFlags(): Promise<{ ports: number[]; flags: string[] }> {
+  const ports = await freePorts(3);
+  const [http, grpc, metrics] = ports;
+  return { ports, flags: [`--http-port=${http}`, `--grpc-port=${grpc}`, `--metrics-port=${metrics}`] };
+}
+
+test('it answers, shows the line that repeats the answer, and a signal frees the ports', async () => {
+  const { ports, flags } = await portFlags();
+  started = start(flags);
+  const output = await started.waitFor(/Ctrl-C/);
+  const [, url = '', body = ''] = /curl -s (\S+\/v2\/models\/simple\/infer) -d '(.+)'/.exec(output) ?? [];
+  expect(url).toContain(`:${ports[0]}/`);
+  const response = await fetch(url, { method: 'POST', body });
+  const answer = readAnswer(response.status, await response.text());
+  expect(answer.outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
+  started.child.kill('SIGTERM');
+  expect(await started.ended).toMatchObject({ code: 0 });
+  for (const port of ports) expect(await isPortFree(port), `port ${port}`).toBe(true);
+});
+
+test('a repository of the caller takes the place of ours', async () => {
+  const { flags } = await portFlags();
+  started = start([...flags, `--model-repository=${join(ROOT, 'model_repository')}`], { NEREID_SAMPLES: 'none' });
+  const output = await started.waitFor(/Ctrl-C/);
+  expect(output).toContain('simple: [');
+  expect(output).not.toContain('magika');
+  started.child.kill('SIGINT');
+  expect(await started.ended).toMatchObject({ code: 0 });
+});
+
+test('a bad flag ends with the exit code of the command', async () => {
+  started = start(['--no-such-flag']);
+  const { code, output } = await started.ended;
+  expect(code).toBe(2);
+  expect(output).toContain('--no-such-flag');
+});

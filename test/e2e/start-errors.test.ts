@@ -1,0 +1,84 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createModelFolder, type ModelFolder } from './model-folder.ts';
+import { freePorts, ROOT, runCli } from './serve.ts';
+
+const SAMPLES = join(ROOT, 'model_repository');
+const BROKEN = join(ROOT, 'test', 'conformance', 'repo', 'broken_onnx');
+
+let occupied: Server;
+let occupiedPort: number;
+let free: number[];
+let folder: ModelFolder;
+
+beforeAll(async () => {
+  occupied = createServer().listen(0, '0.0.0.0');
+  await once(occupied, 'listening');
+  const address = occupied.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  occupiedPort = address.port;
+  free = await freePorts(3);
+  folder = createModelFolder();
+  folder.addJavaScript('does_not_parse', 'export function execute( {');
+});
+
+afterAll(() => {
+  occupied.close();
+  folder.remove();
+});
+
+const ports = (http = free[0], metrics = free[2]) => [
+  `--http-port=${http}`,
+  `--grpc-port=${free[1]}`,
+  `--metrics-port=${metrics}`,
+];
+
+const cases: [rule: string, flags: () => string[], code: number, text: RegExp][] = [
+  ['an unknown flag names the nearest', () => ['--http-prot=1'], 2, /--http-prot.*--http-port/],
+  ['a value of the wrong type names the flag', () => ['--http-port=many'], 2, /--http-port/],
+  [
+    'a missing repository is named',
+    () => [...ports(), '--model-repository=/nowhere/models'],
+    4,
+    /\/nowhere\/models.*--model-repository/,
+  ],
+  [
+    'a file is no repository',
+    () => [...ports(), `--model-repository=${join(ROOT, 'package.json')}`],
+    4,
+    /package\.json.*folder/,
+  ],
+  ['a model that does not load', () => [...ports(), `--model-repository=${BROKEN}`], 4, /broken/],
+  ['a model whose code does not parse', () => [...ports(), `--model-repository=${folder.path}`], 4, /does_not_parse/],
+  [
+    'an HTTP port in use names the flag',
+    () => [...ports(occupiedPort), `--model-repository=${SAMPLES}`],
+    1,
+    /in use.*--http-port/,
+  ],
+  [
+    'a metrics port in use names the flag',
+    () => [...ports(free[0], occupiedPort), `--model-repository=${SAMPLES}`],
+    1,
+    /in use.*--metrics-port/,
+  ],
+];
+
+test.each(cases)('%s', async (_rule, flags, code, text) => {
+  const ending = await runCli(['serve', ...flags()]).ended;
+  expect(ending.code, ending.output).toBe(code);
+  const lines = ending.output.split('\n').filter((line) => line.startsWith('nereid'));
+  expect(lines, ending.output).toHaveLength(1);
+  expect(lines[0]).toMatch(text);
+  expect(ending.output, 'no stack trace').not.toMatch(/^\s+at .*:\d+:\d+\)?$/m);
+});
+
+test('--help explains and ends with 0', async () => {
+  const ending = await runCli(['serve', '--help']).ended;
+  expect(ending.code).toBe(0);
+  for (const flag of ['--model-repository', '--http-port', '--metrics-port', '--exit-on-error']) {
+    expect(ending.output).toContain(flag);
+  }
+});

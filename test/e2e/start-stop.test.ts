@@ -1,0 +1,58 @@
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { createModelFolder, type ModelFolder } from './model-folder.ts';
+import { infer, oneInput, SIMPLE_SUM, simpleRequest } from './requests.ts';
+import { isPortFree, ROOT, type Served, serve } from './serve.ts';
+
+const SAMPLES = join(ROOT, 'model_repository');
+
+let served: Served | undefined;
+let folder: ModelFolder | undefined;
+
+afterEach(async () => {
+  served?.process.kill('SIGKILL');
+  await served?.ended;
+  folder?.remove();
+  served = undefined;
+  folder = undefined;
+});
+
+test.each(['SIGTERM', 'SIGINT'] as const)('%s stops the server in order and frees its ports', async (signal) => {
+  served = await serve([SAMPLES]);
+  const answer = await infer(served.http, 'simple', simpleRequest());
+  expect(answer.outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
+  const ending = await served.stop(signal);
+  expect(ending).toMatchObject({ code: 0, signal: null });
+  for (const port of served.ports) expect(await isPortFree(port), `port ${port}`).toBe(true);
+});
+
+test('the start shows the table of models and where each service listens', async () => {
+  served = await serve([SAMPLES]);
+  const { output } = await served.stop();
+  expect(output).toMatch(/\|\s*simple\s*\|\s*1\s*\|\s*READY\s*\|/);
+  expect(output).toMatch(/\|\s*redact\s*\|\s*1\s*\|\s*READY\s*\|/);
+  expect(output).toMatch(new RegExp(`Started HTTPService at \\S+:${served.ports[0]}\\b`));
+  expect(output).toMatch(new RegExp(`Started Metrics Service at \\S+:${served.ports[2]}\\b`));
+});
+
+test('a stop lets the running request finish', async () => {
+  folder = createModelFolder();
+  folder.addJavaScript(
+    'slow',
+    `import { setTimeout } from 'node:timers/promises';
+     export async function execute(requests) {
+       console.log('executing');
+       await setTimeout(1000);
+       return requests.map((request) => ({ outputs: { VALUE: request.inputs.get('VALUE') } }));
+     }`,
+  );
+  served = await serve([folder.path]);
+  const answer = infer(served.http, 'slow', oneInput('VALUE', 'INT32', [1], [7]));
+  const { output, process } = served;
+  await new Promise<void>((resolve) => {
+    process.stdout?.on('data', () => output().includes('executing') && resolve());
+  });
+  const ending = served.stop();
+  expect((await answer).outputs.get('VALUE')?.data).toEqual([7]);
+  expect((await ending).code).toBe(0);
+});
