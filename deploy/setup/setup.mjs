@@ -13,9 +13,10 @@ import { checkNodeVersion, ensureDependencies, ensureGpuLibraries, ensurePnpm } 
  * Makes this checkout ready to run. Each step looks first whether it has anything to do, so that a second call takes
  * a fraction of a second. Throws SetupError where the server could not run.
  *
- * @param {{ mayInstall?: boolean }} options `mayInstall`: the system's package manager may be used
+ * @param {{ mayInstall?: boolean, again?: boolean }} options `mayInstall`: the system's package manager may be used;
+ *   `again`: try once more what failed before and is not needed
  */
-export async function setUp({ mayInstall = setting('CI') === 'true' } = {}) {
+export async function setUp({ mayInstall = setting('CI') === 'true', again = false } = {}) {
   checkNodeVersion();
   await withSetupLock(async () => {
     // The downloads of the samples and of Redis wait for the network, so they go on beside the rest.
@@ -23,7 +24,7 @@ export async function setUp({ mayInstall = setting('CI') === 'true' } = {}) {
       (async () => {
         await ensurePnpm();
         await ensureDependencies();
-        await ensureGpuLibraries();
+        await ensureGpuLibraries({ again });
         await ensureBuild();
       })(),
       (async () => {
@@ -53,7 +54,7 @@ if (isMain(import.meta.url)) {
   const start = performance.now();
   const yes = process.argv.includes('--yes');
   try {
-    await setUp(yes ? { mayInstall: true } : {});
+    await setUp({ again: true, ...(yes ? { mayInstall: true } : {}) });
     say(`ready (${secondsSince(start)})`);
   } catch (error) {
     exitWith(error);

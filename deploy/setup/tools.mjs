@@ -69,12 +69,17 @@ export async function ensureDependencies() {
   writeStamp('dependencies', key);
 }
 
-/** Where an NVIDIA GPU is there: the CUDA libraries that onnxruntime-node fetches. Without them the CPU serves. */
-export async function ensureGpuLibraries() {
+/**
+ * Where an NVIDIA GPU is there: the CUDA libraries that onnxruntime-node fetches. Without them the CPU serves.
+ *
+ * @param {{ again: boolean }} options `again`: try once more what has failed before
+ */
+export async function ensureGpuLibraries({ again }) {
   if (process.platform !== 'linux' || process.arch !== 'x64' || !(await hasNvidiaGpu())) return;
   const folder = join(ROOT, 'packages', 'backends', 'node_modules', 'onnxruntime-node');
   const library = join(folder, 'bin', 'napi-v6', 'linux', 'x64', 'libonnxruntime_providers_cuda.so');
-  if (existsSync(library)) return;
+  const attempt = hashOf({ files: [join(folder, 'package.json')] });
+  if (existsSync(library) || (isStamped('gpu-failed', attempt) && !again)) return;
   const install = () =>
     runCommand(process.execPath, [join(folder, 'script', 'install.js')], {
       cwd: folder,
@@ -84,6 +89,7 @@ export async function ensureGpuLibraries() {
     });
   const { code, output } = await step('fetching the CUDA libraries of onnxruntime for the GPU', install);
   if (code === 0 && existsSync(library)) return;
+  writeStamp('gpu-failed', attempt);
   say(
     `the GPU cannot be used, models run on the CPU: ${errorLine(output)}; ` +
       `once onnxruntime-node can download (${logFile('gpu')} has the details), run: npm run setup`,

@@ -30,9 +30,13 @@ const { values: options } = parseArgs({
 
 async function freePorts(count) {
   const servers = await Promise.all(
-    Array.from({ length: count }, () => new Promise((resolve) => {
-      const server = createServer().listen(0, '127.0.0.1', () => resolve(server));
-    })),
+    Array.from(
+      { length: count },
+      () =>
+        new Promise((resolve) => {
+          const server = createServer().listen(0, '127.0.0.1', () => resolve(server));
+        }),
+    ),
   );
   const ports = servers.map((server) => server.address().port);
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
@@ -50,7 +54,10 @@ function writeBody(folder) {
   const floats = (values) => Buffer.from(Float32Array.from(values).buffer);
   const header = JSON.stringify({
     inputs: ['INPUT0', 'INPUT1'].map((name) => ({
-      name, shape: [4], datatype: 'FP32', parameters: { binary_data_size: 16 },
+      name,
+      shape: [4],
+      datatype: 'FP32',
+      parameters: { binary_data_size: 16 },
     })),
     parameters: { binary_data_output: true },
   });
@@ -65,39 +72,81 @@ async function start(name, command, args, port) {
   for (;;) {
     if (child.exitCode !== null) throw new Error(`${name} ended with ${child.exitCode}`);
     if (Date.now() > deadline) throw new Error(`${name} was not ready in time`);
-    const ready = await fetch(`http://127.0.0.1:${port}/v2/health/ready`).then((answer) => answer.ok, () => false);
+    const ready = await fetch(`http://127.0.0.1:${port}/v2/health/ready`).then(
+      (answer) => answer.ok,
+      () => false,
+    );
     if (ready) break;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  return { name, port, pid: child.pid, stop: () => new Promise((resolve) => child.once('exit', resolve) && child.kill('SIGTERM')) };
+  return {
+    name,
+    port,
+    pid: child.pid,
+    stop: () => new Promise((resolve) => child.once('exit', resolve) && child.kill('SIGTERM')),
+  };
 }
 
 function startNereid(folder, ports) {
   cpSync(join(root, 'test/conformance/repo/onnx/add_sub'), join(folder, 'nereid/add_sub'), { recursive: true });
-  return start('nereid', process.execPath, [
-    join(root, 'packages/cli/dist/main.js'), 'serve', `--model-repository=${join(folder, 'nereid')}`,
-    `--http-port=${ports[0]}`, `--metrics-port=${ports[1]}`, '--log-info=false',
-  ], ports[0]);
+  return start(
+    'nereid',
+    process.execPath,
+    [
+      join(root, 'packages/cli/dist/main.js'),
+      'serve',
+      `--model-repository=${join(folder, 'nereid')}`,
+      `--http-port=${ports[0]}`,
+      `--metrics-port=${ports[1]}`,
+      '--log-info=false',
+    ],
+    ports[0],
+  );
 }
 
 function startTriton(ports) {
-  return start('triton', join(here, 'triton/triton.sh'), [
-    join(here, 'triton/repo'), `--http-port=${ports[0]}`, `--grpc-port=${ports[1]}`, `--metrics-port=${ports[2]}`,
-  ], ports[0]);
+  return start(
+    'triton',
+    join(here, 'triton/triton.sh'),
+    [join(here, 'triton/repo'), `--http-port=${ports[0]}`, `--grpc-port=${ports[1]}`, `--metrics-port=${ports[2]}`],
+    ports[0],
+  );
 }
 
 function turn(loadgen, body, server, concurrency) {
-  const run = spawnSync(loadgen, [
-    '-mode', 'http', '-addr', `127.0.0.1:${server.port}`, '-path', '/v2/models/add_sub/infer', '-body', body.file,
-    '-H', `Inference-Header-Content-Length: ${body.headerLength}`, '-expect', 'OUTPUT0',
-    '-c', String(concurrency), '-d', options.seconds, '-w', '0.5', '-pid', String(server.pid),
-  ], { encoding: 'utf8' });
+  const run = spawnSync(
+    loadgen,
+    [
+      '-mode',
+      'http',
+      '-addr',
+      `127.0.0.1:${server.port}`,
+      '-path',
+      '/v2/models/add_sub/infer',
+      '-body',
+      body.file,
+      '-H',
+      `Inference-Header-Content-Length: ${body.headerLength}`,
+      '-expect',
+      'OUTPUT0',
+      '-c',
+      String(concurrency),
+      '-d',
+      options.seconds,
+      '-w',
+      '0.5',
+      '-pid',
+      String(server.pid),
+    ],
+    { encoding: 'utf8' },
+  );
   if (run.status !== 0) throw new Error(`${server.name}: ${run.stderr}`);
   return JSON.parse(run.stdout);
 }
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
-const range = (values) => `${median(values).toFixed(3)} (${Math.min(...values).toFixed(3)}–${Math.max(...values).toFixed(3)})`;
+const range = (values) =>
+  `${median(values).toFixed(3)} (${Math.min(...values).toFixed(3)}–${Math.max(...values).toFixed(3)})`;
 
 const folder = mkdtempSync(join(tmpdir(), 'nereid-bench-'));
 const servers = [];
@@ -123,12 +172,16 @@ try {
     for (const [name, runs] of Object.entries(results)) {
       const errors = runs.reduce((sum, run) => sum + run.errors, 0);
       row[name] = { p50_ms: median(runs.map((run) => run.p50_ms)), rps: median(runs.map((run) => run.rps)), errors };
-      console.log(`c=${concurrency} ${name}: p50 ms ${range(runs.map((run) => run.p50_ms))}, req/s ${range(runs.map((run) => run.rps))}, server CPU ${range(runs.map((run) => run.srv_cpu))}, errors ${errors}`);
+      console.log(
+        `c=${concurrency} ${name}: p50 ms ${range(runs.map((run) => run.p50_ms))}, req/s ${range(runs.map((run) => run.rps))}, server CPU ${range(runs.map((run) => run.srv_cpu))}, errors ${errors}`,
+      );
     }
     if (row.triton !== undefined) {
       row.p50_ratio = row.nereid.p50_ms / row.triton.p50_ms;
       row.rps_ratio = row.nereid.rps / row.triton.rps;
-      console.log(`c=${concurrency} nereid / Triton (Python backend): p50 ${row.p50_ratio.toFixed(2)}, throughput ${row.rps_ratio.toFixed(2)}`);
+      console.log(
+        `c=${concurrency} nereid / Triton (Python backend): p50 ${row.p50_ratio.toFixed(2)}, throughput ${row.rps_ratio.toFixed(2)}`,
+      );
     }
     rows.push(row);
   }

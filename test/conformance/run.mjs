@@ -82,21 +82,34 @@ async function serveAndCheck(folder, python, names) {
 }
 
 async function check(python, names, { http, grpc, metrics }) {
-  const args = [
-    join(CONFORMANCE, 'check.py'),
+  const cases = [
     ...['--http', `http://127.0.0.1:${http}`, '--grpc', `127.0.0.1:${grpc}`],
     ...['--metrics', `http://127.0.0.1:${metrics}`, '--variant', 'onnx'],
     ...['--except', join(CONFORMANCE, 'except.txt')],
     ...(options.verbose ? ['--verbose'] : []),
     ...names.flatMap((name) => ['--case', name]),
   ];
-  const checker = spawn(python, args, {
-    cwd: CONFORMANCE,
-    stdio: 'inherit',
-    env: { ...process.env, ORACLE_VENV: VENV },
-  });
-  const [code] = await once(checker, 'exit');
-  return code ?? 1;
+  const results = [await runPython(python, ['check.py', ...cases])];
+  // The official client is asked only with all cases.
+  if (options.case === undefined) results.push(await runPython(python, ['client.py', '--http', `127.0.0.1:${http}`]));
+  const sum = (key) => results.reduce((total, result) => total + result[key], 0);
+  console.log(`${sum('passed')} passed, ${sum('failed')} failed`);
+  return sum('failed') === 0 ? 0 : 1;
+}
+
+/** Runs a checker; prints all that it says but its last line, the counts. */
+async function runPython(python, args) {
+  const env = { ...process.env, ORACLE_VENV: VENV };
+  const checker = spawn(python, args, { cwd: CONFORMANCE, stdio: ['ignore', 'pipe', 'inherit'], env });
+  const chunks = [];
+  checker.stdout.on('data', (chunk) => chunks.push(chunk));
+  const [code] = await once(checker, 'close');
+  const output = Buffer.concat(chunks).toString();
+  const counts = /(\d+) passed, (\d+) failed\s*$/.exec(output);
+  process.stdout.write(counts === null ? output : output.slice(0, counts.index));
+  if (counts === null) return { passed: 0, failed: 1 };
+  const [passed, failed] = [Number(counts[1]), Number(counts[2])];
+  return { passed, failed: code !== 0 && failed === 0 ? 1 : failed };
 }
 
 async function becomesReady(server, port) {

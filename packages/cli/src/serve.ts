@@ -5,7 +5,7 @@ import { announce } from './announce.ts';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import { logDestination, logGate, lowestLevel, type WriteText } from './log-destination.ts';
 import { checkRepository } from './repository-check.ts';
-import { listenersOf, serverOptions } from './server-options.ts';
+import { serverOptions } from './server-options.ts';
 import { startFailure } from './start-failure.ts';
 import type { ListenForSignals, StopSignal } from './stop-signals.ts';
 
@@ -56,7 +56,7 @@ export async function serve(argv: readonly string[], host: ServeProcess): Promis
     log.info(`${await signalled} received: stopping`);
     return await stopWithin(options.exitTimeoutSecs, starting, host.clock, log);
   } catch (failure) {
-    const { text, exitCode } = startFailure(failure, listenersOf(options));
+    const { text, exitCode } = startFailure(failure);
     return fail(text, exitCode);
   }
 }

@@ -1,20 +1,11 @@
 import { backendSettings, type Options } from '@nereid/config';
 import type { Log } from '@nereid/runtime';
 import type { ServerOptions } from '@nereid/server';
-import type { Listeners } from './start-failure.ts';
-
-/** Where the services listen, undefined for those that are switched off. */
-export function listenersOf(options: Options): Listeners {
-  const metricsAddress = options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
-  return {
-    http: options.allowHttp ? { address: options.httpAddress, port: options.httpPort } : undefined,
-    metrics: options.allowMetrics ? { address: metricsAddress, port: options.metricsPort } : undefined,
-  };
-}
 
 /** The flags as `createServer` takes them. */
 export function serverOptions(options: Options, log: Log): ServerOptions {
-  const { http, metrics } = listenersOf(options);
+  const metricsAddress = options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
+  const http = { address: options.httpAddress, port: options.httpPort, maxInputBytes: options.httpMaxInputSize };
   return {
     id: options.id,
     modelRepositories: options.modelRepository,
@@ -26,8 +17,8 @@ export function serverOptions(options: Options, log: Log): ServerOptions {
     modelConfigName: options.modelConfigName,
     modelLoadThreads: options.modelLoadThreadCount,
     backendConfig: backendSettings(options.backendConfig),
-    ...(http === undefined ? {} : { http: { ...http, maxInputBytes: options.httpMaxInputSize } }),
-    ...(metrics === undefined ? {} : { metrics }),
+    ...(options.allowHttp ? { http } : {}),
+    ...(options.allowMetrics ? { metrics: { address: metricsAddress, port: options.metricsPort } } : {}),
     log,
   };
 }

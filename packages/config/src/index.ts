@@ -1,8 +1,6 @@
 export { type CheckOptions, checkModelConfig } from './check-model-config.ts';
 export { checkRequest } from './check-request.ts';
-export type { VersionFile } from './complete-backend.ts';
-export { completeFromOnnx, DEFAULT_MAX_BATCH_SIZE } from './complete-from-onnx.ts';
-export { type CompleteOptions, completeModelConfig, normaliseModelConfig } from './complete-model-config.ts';
+export { type CompleteOptions, completeModelConfig } from './complete-model-config.ts';
 export { type ExpandedInstance, expandInstances } from './expand-instances.ts';
 export { flagsHelp, flagsMarkdown } from './flag-docs.ts';
 export { nearestName } from './flag-nearest.ts';
@@ -18,7 +16,6 @@ export {
   protocolDatatype,
   type TensorSignature,
 } from './model-signature.ts';
-export { type OnnxGraph, type OnnxTensor, readOnnxBytes, readOnnxFile } from './onnx-graph.ts';
 export { backendSettings, type Options } from './options.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
 export { parseModelConfig } from './parse-model-config.ts';

@@ -82,7 +82,7 @@ function reachesEnd(prefix: string): boolean {
     fromText(ModelConfigSchema, `${prefix}\n${SENTINEL}`);
     return true;
   } catch (error) {
-    return error instanceof Error && error.message === `unexpected "${SENTINEL}"`;
+    return error instanceof Error && error.message === 'unexpected U+0001';
   }
 }
 

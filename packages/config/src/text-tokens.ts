@@ -24,14 +24,15 @@ export function textPosition(text: string, offset: number): string {
   return `${line}:${offset - lineStart + 1}`;
 }
 
-/** The name before the nearest colon or opening bracket at or before token `index`: the field being read. */
+/** The field whose value, or element of a list value, token `index` is; undefined where it is neither. */
 export function fieldBefore(tokens: readonly TextToken[], index: number): string | undefined {
-  for (let i = index; i > 0; i--) {
-    const name = tokens[i - 1]?.text ?? '';
-    if (tokens[i]?.text === ':' && /^[A-Za-z_]/.test(name)) return name;
-    if (tokens[i]?.text === '{' || tokens[i]?.text === '}') return undefined;
+  let i = index - 1;
+  if (tokens[i]?.text === ',' || tokens[i]?.text === '[') {
+    while (i >= 0 && !['[', ']', '{', '}', ':'].includes(tokens[i]?.text ?? '')) i--;
+    if (tokens[i]?.text !== '[') return undefined;
+    i--;
   }
-  return undefined;
+  return tokens[i]?.text === ':' ? tokens[i - 1]?.text : undefined;
 }
 
 /** The innermost bracket that is never closed. */

@@ -1,13 +1,13 @@
-import {
-  type DoneEntry,
-  type DoneMessage,
-  type Epoch,
-  type ErrorInfo,
-  type ExecuteMessage,
-  type FailureReason,
-  type InferMessage,
-  type InstanceDescription,
-  type ProcessId,
+import type {
+  DoneEntry,
+  DoneMessage,
+  Epoch,
+  ErrorInfo,
+  ExecuteMessage,
+  FailureReason,
+  InferMessage,
+  InstanceDescription,
+  ProcessId,
 } from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
 import type { Decision, InstanceKey, QueuedRequest, ScheduleEvent, Scheduler } from '@nereid/scheduler';

@@ -1,1 +1,9 @@
-export {};
+export {
+  type Coordinator,
+  type CoordinatorCounts,
+  type CoordinatorOptions,
+  type CoordinatorParts,
+  createCoordinator,
+  type LoadFailure,
+} from './coordinator.ts';
+export { type ModelReader, repositoryReader } from './model-reader.ts';

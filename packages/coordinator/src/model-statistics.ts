@@ -43,7 +43,12 @@ export interface RequestTimes {
 }
 
 /** Counts a successful request. Each duration is cut to whole microseconds, as Triton cuts its own. */
-export function countSuccess(statistics: ModelStatistics, rows: number, times: RequestTimes, timing: BatchTiming): void {
+export function countSuccess(
+  statistics: ModelStatistics,
+  rows: number,
+  times: RequestTimes,
+  timing: BatchTiming,
+): void {
   statistics.success++;
   statistics.inferences += rows;
   statistics.requestUs += Math.trunc(times.doneUs - times.arrivedUs);

@@ -1,4 +1,6 @@
+export { bytesElements, encodeBytesElements } from './bytes-elements.ts';
 export { DATATYPE_BYTES, type Datatype, isDatatype } from './datatype.ts';
+export type { ElementArray } from './element-array.ts';
 export {
   ERROR_TABLE,
   type ErrorCode,
@@ -8,6 +10,8 @@ export {
   httpStatus,
   NereidError,
 } from './error.ts';
+export { errorTableMarkdown } from './error-table.ts';
+export { bf16ToFp32, fp16ToFp32, fp32ToBf16, fp32ToFp16 } from './half.ts';
 export type { InferRequest, InferResponse, Outcome, Parameters, ParameterValue } from './infer.ts';
 export {
   type BatchTiming,
@@ -35,8 +39,10 @@ export {
   type VersionDescription,
   type VersionState,
 } from './message.ts';
+export { decodeMessage, encodeMessage, FRAME_VERSION } from './message-codec.ts';
 export type { RequestLimits } from './protocol-limits.ts';
 export { elementCount, fixedByteSize, type Tensor } from './tensor.ts';
+export { type TensorValues, tensorFromValues, tensorValues, typedView } from './tensor-values.ts';
 export type { RequestedOutput } from './v2-outputs.ts';
 export { type DecodedRequest, type DecodeOptions, decodeInferRequest } from './v2-request.ts';
 export { type EncodedResponse, encodeInferResponse, type OutputFormat } from './v2-response.ts';

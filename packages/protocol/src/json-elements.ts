@@ -40,6 +40,8 @@ export interface JsonSpan {
 
 const QUOTE = 0x22;
 const OPEN_ARRAY = 0x5b;
+/** The text is checked in depth before. */
+const CHECKED_DEPTH = Number.POSITIVE_INFINITY;
 const ELEMENT_LENGTH_BYTES = 4;
 /** A text of n elements is longer than this many bytes times n: each has a character and a comma. */
 const ELEMENT_TEXT_BYTES = 2;
@@ -57,7 +59,7 @@ export function readElements(span: JsonSpan, datatype: Datatype, count: number, 
   let index = 0;
   walk(cursor, () => {
     if (index === count) throw countMismatch(place);
-    store(index++, readScalar(cursor, 0));
+    store(index++, readScalar(cursor, CHECKED_DEPTH));
   });
   if (index !== count) throw countMismatch(place);
   return bytesOf(values);
@@ -78,7 +80,7 @@ function readStrings(cursor: JsonCursor, textBytes: number, count: number, place
   let end = 0;
   walk(cursor, () => {
     if (index === count) throw countMismatch(place);
-    if (cursor.bytes[cursor.position] !== QUOTE) throw notText(readScalar(cursor, 0), place);
+    if (cursor.bytes[cursor.position] !== QUOTE) throw notText(readScalar(cursor, CHECKED_DEPTH), place);
     const start = end + ELEMENT_LENGTH_BYTES;
     const next = copyString(cursor, out, start);
     out.writeUInt32LE(next - start, end);

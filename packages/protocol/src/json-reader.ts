@@ -271,7 +271,7 @@ function readNumber(cursor: JsonCursor): number | bigint | JsonDouble {
     if (literal.length <= SAFE_DIGITS) return Number(literal) + 0;
     if (literal.length <= INT64_DIGITS) {
       const value = BigInt(literal);
-      if (BigInt.asIntN(53, value) === value) return Number(value);
+      if (Number.isSafeInteger(Number(value))) return Number(value);
       if (value >= INT64_MIN && value <= UINT64_MAX) return value;
     }
   }

@@ -23,6 +23,8 @@ const EXPONENT_START = 1e21;
 const COMMA = 0x2c;
 const MINUS = 0x2d;
 const ZERO = 0x30;
+const TRUE_TEXT = Buffer.from('true,');
+const FALSE_TEXT = Buffer.from('false,');
 
 export function jsonWriter(sizeHint: number): JsonWriter {
   return { buffer: Buffer.allocUnsafe(sizeHint), length: 0, pending: '' };
@@ -58,10 +60,10 @@ export function doubleText(value: number): string {
 
 /** Writes a tensor's elements, comma between them; `data` must be whole elements. */
 export function writeElements(writer: JsonWriter, datatype: Exclude<Datatype, 'BYTES'>, data: Uint8Array): void {
-  const constructor = ELEMENT_ARRAYS[datatype];
-  const size = constructor.BYTES_PER_ELEMENT;
+  const Elements = ELEMENT_ARRAYS[datatype];
+  const size = Elements.BYTES_PER_ELEMENT;
   const bytes = data.byteOffset % size === 0 ? data : data.slice();
-  const values = new constructor(bytes.buffer, bytes.byteOffset, bytes.byteLength / size);
+  const values = new Elements(bytes.buffer, bytes.byteOffset, bytes.byteLength / size);
   const print = printerFor(datatype);
   for (let start = 0; start < values.length; start += BLOCK_ELEMENTS) {
     const end = Math.min(start + BLOCK_ELEMENTS, values.length);
@@ -93,7 +95,8 @@ function printerFor(datatype: Datatype): Print {
 const printBooleans: Print = (values, start, end, out, at) => {
   let position = at;
   for (let index = start; index < end; index++) {
-    position += out.latin1Write(values[index] === 0 ? 'false,' : 'true,', position);
+    const word = values[index] === 0 ? FALSE_TEXT : TRUE_TEXT;
+    for (let place = 0; place < word.length; place++) out[position++] = word[place] as number;
   }
   return position;
 };
@@ -113,7 +116,7 @@ const printLongs: Print = (values, start, end, out, at) => {
     const value = values[index] as bigint;
     const double = Number(value);
     if (double < DIGITS_END && double > -DIGITS_END) position = printInteger(double, out, position);
-    else position += out.latin1Write(String(value), position);
+    else position += out.write(String(value), position, 'latin1');
     out[position++] = COMMA;
   }
   return position;
@@ -126,7 +129,7 @@ const printDoubles: Print = (values, start, end, out, at) => {
     const value = values[index] as number;
     if (Number.isInteger(value) && value < DIGITS_END && value > -DIGITS_END && !Object.is(value, -0)) {
       if (text !== '') {
-        position += out.latin1Write(text, position);
+        position += out.write(text, position, 'latin1');
         text = '';
       }
       position = printInteger(value, out, position);
@@ -137,7 +140,7 @@ const printDoubles: Print = (values, start, end, out, at) => {
       text += `${doubleText(value)},`;
     }
   }
-  return text === '' ? position : position + out.latin1Write(text, position);
+  return text === '' ? position : position + out.write(text, position, 'latin1');
 };
 
 /** Prints an integer of at most 15 digits. */

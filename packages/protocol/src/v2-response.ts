@@ -28,6 +28,8 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 /** A byte of a JSON string takes at most this many as an escape. */
 const ESCAPE_BYTES = 6;
+/** Bytes of a string printed between two checks for room. */
+const BLOCK_BYTES = 4_096;
 const HEX = '0123456789ABCDEF';
 
 /**
@@ -40,7 +42,7 @@ export function encodeInferResponse(response: InferResponse, formats: readonly O
   const parts: Uint8Array[] = [];
   const writer = jsonWriter(sizeHint(response, formats));
   writer.pending = response.id === '' ? '{' : `{"id":${JSON.stringify(response.id)},`;
-  writer.pending += `"model_name":${JSON.stringify(response.modelName)},"model_version":"${response.modelVersion}"`;
+  writer.pending += `"model_name":${JSON.stringify(response.modelName)},"model_version":${JSON.stringify(response.modelVersion)}`;
   writeParameters(writer, response);
   writer.pending += ',"outputs":[';
   let separator = '';
@@ -132,8 +134,13 @@ function writeStrings(writer: JsonWriter, output: Tensor): void {
     const start = offset + ELEMENT_LENGTH_BYTES;
     const end = start <= data.byteLength ? start + view.getUint32(offset, true) : start;
     if (end > data.byteLength) break;
-    flush(writer, (end - start) * ESCAPE_BYTES + 3);
-    writer.length = printString(data, start, end, writer.buffer, writer.length, index > 0);
+    writer.pending += index === 0 ? '"' : ',"';
+    for (let from = start; from < end; from += BLOCK_BYTES) {
+      const to = Math.min(from + BLOCK_BYTES, end);
+      flush(writer, (to - from) * ESCAPE_BYTES);
+      writer.length = printText(data, from, to, writer.buffer, writer.length);
+    }
+    writer.pending += '"';
     offset = end;
     index++;
   }
@@ -142,29 +149,20 @@ function writeStrings(writer: JsonWriter, output: Tensor): void {
   }
 }
 
-function printString(
-  data: Uint8Array,
-  start: number,
-  end: number,
-  out: Buffer,
-  at: number,
-  separated: boolean,
-): number {
+/** Prints bytes of a string at `at`, with room for an escape each; returns the end. */
+function printText(data: Uint8Array, start: number, end: number, out: Buffer, at: number): number {
   let position = at;
-  if (separated) out[position++] = 0x2c;
-  out[position++] = QUOTE;
   for (let index = start; index < end; index++) {
     const byte = data[index] as number;
     if (byte === QUOTE || byte === BACKSLASH) {
       out[position++] = BACKSLASH;
       out[position++] = byte;
     } else if (byte < 0x20) {
-      position += out.latin1Write(controlEscape(byte), position);
+      position += out.write(controlEscape(byte), position, 'latin1');
     } else {
       out[position++] = byte;
     }
   }
-  out[position++] = QUOTE;
   return position;
 }
 

@@ -9,5 +9,6 @@ export {
   type Sample,
   type SampledMetric,
 } from './metrics.ts';
+export { packageVersion } from './package-version.ts';
 export { newProcessId, type Random, seededRandom } from './random.ts';
 export { type VirtualClock, virtualClock } from './virtual-clock.ts';

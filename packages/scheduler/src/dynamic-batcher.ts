@@ -16,8 +16,9 @@ export interface DynamicBatcherOptions {
 }
 
 type Verdict =
-  | { readonly send: number; readonly reason: CloseReason }
-  | { readonly send: 0; readonly untilUs: number | undefined };
+  | { readonly type: 'send'; readonly count: number; readonly reason: CloseReason }
+  /** Until a time, or until something arrives. */
+  | { readonly type: 'wait'; readonly untilUs: number | undefined };
 
 /**
  * Triton's dynamic batcher (dynamic_batch_scheduler.cc), without priorities and queue policies.
@@ -44,14 +45,15 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
 
   const judge = (nowUs: number): Verdict => {
     forming.extend();
-    if (forming.count === 0) return { send: 0, untilUs: undefined };
+    if (forming.count === 0) return { type: 'wait', untilUs: undefined };
     const dueUs = forming.oldestUs + options.delay_us;
     const expired = options.delay_us > 0 && nowUs >= dueUs;
-    if (forming.preferredCount > 0 && !expired) return { send: forming.preferredCount, reason: 'preferred' };
-    if (forming.closed !== undefined) return { send: forming.count, reason: forming.closed };
-    if (expired) return { send: forming.count, reason: 'delay' };
-    if (options.delay_us === 0) return { send: forming.count, reason: 'free' };
-    return { send: 0, untilUs: dueUs };
+    if (forming.preferredCount > 0 && !expired)
+      return { type: 'send', count: forming.preferredCount, reason: 'preferred' };
+    if (forming.closed !== undefined) return { type: 'send', count: forming.count, reason: forming.closed };
+    if (expired) return { type: 'send', count: forming.count, reason: 'delay' };
+    if (options.delay_us === 0) return { type: 'send', count: forming.count, reason: 'free' };
+    return { type: 'wait', untilUs: dueUs };
   };
 
   const take = (count: number): R[] => {
@@ -69,7 +71,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
     const decisions: Decision<R>[] = [];
     while (instances.free > 0) {
       const verdict = judge(nowUs);
-      if (verdict.send === 0) {
+      if (verdict.type === 'wait') {
         // A wake that is no longer needed is left to come: it finds nothing to do.
         if (verdict.untilUs !== undefined && verdict.untilUs !== wishedUs) {
           wishedUs = verdict.untilUs;
@@ -79,7 +81,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       }
       const instance = instances.take();
       if (instance === undefined) break;
-      decisions.push({ type: 'dispatch', instance, batch: take(verdict.send), reason: verdict.reason });
+      decisions.push({ type: 'dispatch', instance, batch: take(verdict.count), reason: verdict.reason });
     }
     return decisions;
   };

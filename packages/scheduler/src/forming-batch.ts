@@ -26,10 +26,7 @@ export interface FormingBatch {
   reset(): void;
 }
 
-export function createFormingBatch<R extends QueuedRequest>(
-  queue: RequestQueue<R>,
-  sizes: BatchSizes,
-): FormingBatch {
+export function createFormingBatch<R extends QueuedRequest>(queue: RequestQueue<R>, sizes: BatchSizes): FormingBatch {
   let count = 0;
   let rows = 0;
   let preferredCount = 0;

@@ -1,11 +1,27 @@
-import type { InferMessage, Message } from '@nereid/protocol';
+import { decodeMessage, encodeMessage, type InferMessage, type Message } from '@nereid/protocol';
 import { describe, expect, test } from 'vitest';
 import { createLocalTransport } from './local-transport.ts';
-import type { RefusalReason } from './mailbox.ts';
+import type { MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
 import { mailboxContract } from './mailbox-contract.ts';
 import { sampleMessages } from './sample-messages.ts';
 
+/** The local transport with every message sent as a frame, as between processes: the two forms cannot drift apart. */
+function createEncodedTransport(limits: MailboxLimits): Transport {
+  const transport = createLocalTransport(limits);
+  return {
+    open(id, receive) {
+      const mailbox = transport.open(id, receive);
+      return {
+        ...mailbox,
+        send: (to, message, refused) => mailbox.send(to, decodeMessage(encodeMessage(message)), refused),
+      };
+    },
+    close: () => transport.close(),
+  };
+}
+
 mailboxContract('local', createLocalTransport);
+mailboxContract('local, through the codec', createEncodedTransport);
 
 const stale: Message = { kind: 'stale', model: 'm', id: '1', known: null };
 

@@ -86,7 +86,12 @@ export function openBatch(signature: ModelSignature, buffer: ArrayBuffer): Opene
     const shape: number[] = [];
     for (let axis = 0; axis < rank; axis++) shape.push(next());
     if (declared === undefined) continue;
-    joined.push({ name: declared.name, datatype: declared.datatype, shape, data: new Uint8Array(buffer, offset, byteLength) });
+    joined.push({
+      name: declared.name,
+      datatype: declared.datatype,
+      shape,
+      data: new Uint8Array(buffer, offset, byteLength),
+    });
   }
   return { sequence, receivedNs, rows, wantedOutputs, joined };
 }

@@ -32,7 +32,10 @@ export interface JoinedBatch {
 export function joinInputs(signature: ModelSignature, requests: readonly InferRequest[]): JoinedBatch {
   const batching = signature.maxBatchSize > 0;
   if (!batching && requests.length !== 1) {
-    throw new NereidError('INTERNAL', `model '${signature.name}' does not batch but got ${requests.length} requests at once`);
+    throw new NereidError(
+      'INTERNAL',
+      `model '${signature.name}' does not batch but got ${requests.length} requests at once`,
+    );
   }
   const rows = requests.map((request) => (batching ? (request.inputs[0]?.shape[0] ?? 1) : 1));
   const inputs: JoinedInput[] = [];
@@ -40,12 +43,19 @@ export function joinInputs(signature: ModelSignature, requests: readonly InferRe
     const name = signature.inputs[index]?.name ?? '';
     const first = inputNamed(requests[0], name, index);
     if (requests.length === 1) {
-      if (first !== undefined) inputs.push({ index, shape: first.shape, byteLength: first.data.byteLength, parts: [first.data] });
+      if (first !== undefined)
+        inputs.push({ index, shape: first.shape, byteLength: first.data.byteLength, parts: [first.data] });
       continue;
     }
-    const joined = joinInput(index, requests.map((request) => inputNamed(request, name, index)));
+    const joined = joinInput(
+      index,
+      requests.map((request) => inputNamed(request, name, index)),
+    );
     if (joined === null) {
-      throw new NereidError('INTERNAL', `the requests of a batch for model '${signature.name}' differ in the shape of input '${name}'`);
+      throw new NereidError(
+        'INTERNAL',
+        `the requests of a batch for model '${signature.name}' differ in the shape of input '${name}'`,
+      );
     }
     if (joined !== undefined) inputs.push(joined);
   }
@@ -110,7 +120,8 @@ function skipElements(name: string, view: DataView, start: number, count: number
     const fits = offset + ELEMENT_LENGTH_BYTES <= view.byteLength;
     offset += ELEMENT_LENGTH_BYTES + (fits ? view.getUint32(offset, true) : 0);
   }
-  if (offset > view.byteLength) throw new NereidError('INTERNAL', `BYTES tensor '${name}' is shorter than its shape says`);
+  if (offset > view.byteLength)
+    throw new NereidError('INTERNAL', `BYTES tensor '${name}' is shorter than its shape says`);
   return offset;
 }
 

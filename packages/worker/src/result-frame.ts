@@ -18,6 +18,7 @@ export const PACKED_BYTES_MAX = 65_536;
 const HEAD_WORDS = 7;
 const OUTPUT_WORDS = 4;
 const WORD_BYTES = 8;
+const OUTPUT_NS_WORD = 4;
 
 export interface OpenedResult {
   readonly sequence: number;
@@ -26,13 +27,23 @@ export interface OpenedResult {
   readonly outputs: readonly Tensor[];
 }
 
-/** The first buffer is the frame; all are to be transferred. Throws INTERNAL for an output that the config has not. */
+/** A result ready to be sent; all its buffers are to be transferred. */
+export interface PackedResult {
+  readonly frame: ArrayBuffer;
+  readonly others: readonly ArrayBuffer[];
+}
+
+/**
+ * Makes a result frame. With `giveAway` an output that covers
+ * its whole ArrayBuffer is not copied but loses it. Throws INTERNAL for an output that the config has not.
+ */
 export function packResult(
   signature: ModelSignature,
   sequence: number,
   timing: ThreadTiming,
   outputs: readonly Tensor[],
-): readonly ArrayBuffer[] {
+  giveAway: boolean,
+): PackedResult {
   let words = HEAD_WORDS;
   let total = 0;
   for (const output of outputs) {
@@ -41,7 +52,7 @@ export function packResult(
   }
   const packed = total <= PACKED_BYTES_MAX;
   const frame = new ArrayBuffer(words * WORD_BYTES + (packed ? total : 0));
-  const buffers = [frame];
+  const others: ArrayBuffer[] = [];
   const head = new Float64Array(frame, 0, words);
   const bytes = new Uint8Array(frame);
   let at = 0;
@@ -57,7 +68,7 @@ export function packResult(
     const index = signature.outputs.findIndex(({ name }) => name === output.name);
     if (index < 0) throw new NereidError('INTERNAL', `model '${signature.name}' gave unknown output '${output.name}'`);
     head[at++] = index;
-    head[at++] = packed ? offset : buffers.length;
+    head[at++] = packed ? offset : others.length;
     head[at++] = output.data.byteLength;
     head[at++] = output.shape.length;
     for (const dim of output.shape) head[at++] = dim;
@@ -65,14 +76,25 @@ export function packResult(
       bytes.set(output.data, offset);
       offset += aligned(output.data.byteLength);
     } else {
-      buffers.push(ownBuffer(output.data));
+      const own = giveAway ? wholeBuffer(output.data) : undefined;
+      // Two outputs may be one tensor; a buffer can be transferred but once.
+      others.push(own === undefined || others.includes(own) ? new Uint8Array(output.data).buffer : own);
     }
   }
-  return buffers;
+  return { frame, others };
+}
+
+/** Writes how long the output phase took, known only once the frame is packed. */
+export function setOutputNs(frame: ArrayBuffer, outputNs: number): void {
+  new Float64Array(frame, 0, HEAD_WORDS)[OUTPUT_NS_WORD] = outputNs;
 }
 
 /** Reads what `packResult` wrote. */
-export function openResult(signature: ModelSignature, frame: ArrayBuffer, others: readonly ArrayBuffer[]): OpenedResult {
+export function openResult(
+  signature: ModelSignature,
+  frame: ArrayBuffer,
+  others: readonly ArrayBuffer[],
+): OpenedResult {
   const head = new Float64Array(frame, 0, Math.floor(frame.byteLength / WORD_BYTES));
   let at = 0;
   const next = () => head[at++] ?? 0;
@@ -88,7 +110,7 @@ export function openResult(signature: ModelSignature, frame: ArrayBuffer, others
     const rank = next();
     const shape: number[] = [];
     for (let axis = 0; axis < rank; axis++) shape.push(next());
-    const buffer = packed ? frame : others[place - 1];
+    const buffer = packed ? frame : others[place];
     if (declared === undefined || buffer === undefined) continue;
     const data = new Uint8Array(buffer, packed ? place : 0, byteLength);
     outputs.push({ name: declared.name, datatype: declared.datatype, shape, data });
@@ -96,11 +118,11 @@ export function openResult(signature: ModelSignature, frame: ArrayBuffer, others
   return { sequence, timing, outputs };
 }
 
-/** The tensor's whole buffer where it has one to itself (it is given away), else a copy. */
-function ownBuffer(data: Uint8Array): ArrayBuffer {
+/** The buffer of a tensor that has it to itself. */
+function wholeBuffer(data: Uint8Array): ArrayBuffer | undefined {
   const { buffer } = data;
   const whole = buffer instanceof ArrayBuffer && data.byteOffset === 0 && data.byteLength === buffer.byteLength;
-  return whole ? buffer : new Uint8Array(data).buffer;
+  return whole ? buffer : undefined;
 }
 
 function aligned(length: number): number {

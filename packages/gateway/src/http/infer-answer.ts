@@ -4,6 +4,7 @@ import {
   encodeInferResponse,
   errorInfo,
   type InferResponse,
+  type OutputFormat,
 } from '@nereid/protocol';
 import type { FastifyReply } from 'fastify';
 
@@ -11,20 +12,17 @@ import type { FastifyReply } from 'fastify';
 const JOINED_BYTES_MAX = 65_536;
 
 /**
- * Encodes and sends an answer: outputs that the client listed in the form it asked for, others in
- * the request's default form; of an output listed twice the first counts. Where an output has no
- * such form nothing is sent and the error is returned. Written past Fastify's own reply, whose
- * header and hook handling costs as much as the rest of a small answer.
+ * Encodes and sends an answer. Where an output has no form of the kind asked for, nothing is sent
+ * and the error is returned. Written past Fastify's own reply, whose header and hook handling a
+ * small answer would feel.
  */
 export function sendInferResponse(
   reply: FastifyReply,
   response: InferResponse,
-  { outputs, binaryDefault }: Pick<DecodedRequest, 'outputs' | 'binaryDefault'>,
+  request: Pick<DecodedRequest, 'outputs' | 'binaryDefault'>,
   closeConnection: boolean,
 ): ErrorInfo | null {
-  const formats = response.outputs.map(({ name }) => {
-    return { name, binary: outputs.find((output) => output.name === name)?.binary ?? binaryDefault };
-  });
+  const formats = outputFormats(response, request);
   try {
     const { headerLength, contentType, parts } = encodeInferResponse(response, formats);
     let length = 0;
@@ -49,4 +47,13 @@ export function sendInferResponse(
 function join(parts: readonly Uint8Array[], length: number): Uint8Array {
   const [only] = parts;
   return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts, length);
+}
+
+/** The default form is for requests that list no outputs; what they list is JSON unless it says otherwise. */
+function outputFormats(
+  response: InferResponse,
+  { outputs, binaryDefault }: Pick<DecodedRequest, 'outputs' | 'binaryDefault'>,
+): readonly OutputFormat[] {
+  if (outputs.length > 0 || !binaryDefault) return outputs;
+  return response.outputs.map(({ name }) => ({ name, binary: true }));
 }

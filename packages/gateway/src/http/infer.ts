@@ -10,6 +10,7 @@ import {
 import type { Log } from '@nereid/runtime';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Gateway } from '../gateway.ts';
+import type { ModelLookup } from '../model-lookup.ts';
 import { sendError } from './errors.ts';
 import { sendInferResponse } from './infer-answer.ts';
 import { inferHeaderLength } from './infer-header-length.ts';
@@ -36,14 +37,14 @@ export function infer(context: InferContext, request: FastifyRequest, reply: Fas
   const { name, version } = modelOf(request);
   const fail = (error: ErrorInfo, id = '') => {
     context.log.debug({ request_id: id, model: name, err: error }, 'infer failed');
+    if (context.closing()) reply.header('Connection', 'close');
     sendError(reply, error);
   };
 
-  const found = context.gateway.model(name, version);
-  const refusal = found.ok ? (found.signature.decoupled ? DECOUPLED : compression(request)) : found.error;
-  if (!found.ok || refusal !== null) {
-    if (refusal === COMPRESSED) reply.header('Accept-Encoding', 'identity');
-    fail(refusal ?? DECOUPLED);
+  const found = servable(context.gateway.model(name, version), request);
+  if (!found.ok) {
+    if (found.error === COMPRESSED) reply.header('Accept-Encoding', 'identity');
+    fail(found.error);
     return;
   }
 
@@ -103,9 +104,12 @@ const DECOUPLED: ErrorInfo = {
 
 const COMPRESSED: ErrorInfo = { code: 'UNSUPPORTED', message: 'Unsupported compression type' };
 
-function compression(request: FastifyRequest): ErrorInfo | null {
+/** The model, if it and the request are such that the body is worth reading. */
+function servable(found: ModelLookup, request: FastifyRequest): ModelLookup {
+  if (!found.ok) return found;
+  if (found.signature.decoupled) return { ok: false, error: DECOUPLED };
   const encoding = request.headers['content-encoding'] ?? '';
-  return encoding === '' || encoding === 'identity' ? null : COMPRESSED;
+  return encoding === '' || encoding === 'identity' ? found : { ok: false, error: COMPRESSED };
 }
 
 function tooLarge(length: number, bytes_max: number): ErrorInfo {

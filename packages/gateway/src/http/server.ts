@@ -1,4 +1,5 @@
 import { METHODS } from 'node:http';
+import type { Socket } from 'node:net';
 import { LIMITS } from '@nereid/config';
 import { errorInfo } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
@@ -47,6 +48,8 @@ export interface HttpServer {
 
 const HEADERS_TIMEOUT_MS = 60_000;
 const REQUEST_TIMEOUT_MS = 300_000;
+/** How often the two above are looked at. */
+const CHECK_INTERVAL_MS = 5_000;
 /** Above the 60 s of common proxies, so that they end idle connections, not we while they send. */
 const KEEP_ALIVE_TIMEOUT_MS = 72_000;
 /** A model's name may be as long as a folder's; the header's own limit bounds the path. */
@@ -55,22 +58,25 @@ const PARAM_LENGTH_MAX = LIMITS.header_bytes_max;
 /** The KServe v2 HTTP endpoint: decodes, calls the gateway, encodes. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { gateway, clock, log } = options;
+  const requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   let closing = false;
   const app = fastify({
     logger: false,
     exposeHeadRoutes: false,
     // Requests on connections still open while stopping get the gateway's own answer.
     return503OnClosing: false,
-    requestTimeout: options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS,
+    requestTimeout: requestTimeoutMs,
     keepAliveTimeout: options.keepAliveTimeoutMs ?? KEEP_ALIVE_TIMEOUT_MS,
     http: {
-      headersTimeout: options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS,
+      headersTimeout: Math.min(options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS, requestTimeoutMs),
+      connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, requestTimeoutMs),
       maxHeaderSize: options.headerBytesMax ?? LIMITS.header_bytes_max,
     },
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
     rewriteUrl: (request) => rawPath(request.url ?? '/'),
     clientErrorHandler: createClientErrorHandler(log),
   });
+  const connections = trackConnections(app);
   readBodiesInHandlers(app);
   app.setErrorHandler((thrown, request, reply) => {
     log.error({ err: thrown, path: request.url }, 'request handler failed');
@@ -103,11 +109,22 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     async close(deadlineMs) {
       closing = true;
       const timer = clock.at(clock.nowUs() + deadlineMs * 1000, () => app.server.closeAllConnections());
+      // Node counts as busy, until its header is overdue, a connection that has not sent anything.
+      for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
       await app.close();
       timer.cancel();
     },
     inject: app.inject.bind(app) as FastifyInstance['inject'],
   };
+}
+
+function trackConnections(app: FastifyInstance): ReadonlySet<Socket> {
+  const connections = new Set<Socket>();
+  app.server.on('connection', (socket) => {
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
+  return connections;
 }
 
 /**

@@ -1,0 +1,1 @@
+export declare function checkNodeVersion(version?: string): void;

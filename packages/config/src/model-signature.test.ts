@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'vitest';
+import { DataType } from './gen/model_config_pb.ts';
+import { modelSignature, protocolDatatype } from './model-signature.ts';
+import { parseModelConfig } from './parse-model-config.ts';
+
+const signature = (text: string) => modelSignature(parseModelConfig(`name: "m" ${text}`, 'c'));
+
+test('inputs and outputs in plain numbers', () => {
+  expect(
+    signature(`max_batch_size: 8 model_transaction_policy { decoupled: true }
+      input [ { name: "A" data_type: TYPE_STRING dims: [ -1, 2 ] },
+              { name: "B" data_type: TYPE_INT8 dims: 1 reshape { } optional: true allow_ragged_batch: true } ]
+      output { name: "C" data_type: TYPE_BF16 dims: 4 reshape { shape: [ 2, 2 ] } }`),
+  ).toEqual({
+    name: 'm',
+    maxBatchSize: 8,
+    decoupled: true,
+    inputs: [
+      { name: 'A', datatype: 'BYTES', dims: [-1, 2], reshape: null, optional: false, ragged: false },
+      { name: 'B', datatype: 'INT8', dims: [1], reshape: [], optional: true, ragged: true },
+    ],
+    outputs: [{ name: 'C', datatype: 'BF16', dims: [4], reshape: [2, 2] }],
+  });
+});
+
+describe('datatypes', () => {
+  const names = Object.values(DataType).filter((name): name is string => typeof name === 'string');
+  test.each(names.filter((name) => name !== 'TYPE_INVALID'))('%s', (name) => {
+    const expected = name === 'TYPE_STRING' ? 'BYTES' : name.replace('TYPE_', '');
+    expect(protocolDatatype(DataType[name as keyof typeof DataType])).toBe(expected);
+  });
+});
+
+test.each([
+  ['no datatype', 'output { name: "O" dims: 1 }', "model output 'O' must specify 'data_type' for m"],
+  [
+    'a huge dimension',
+    'input { name: "I" data_type: TYPE_BOOL dims: 9007199254740992 }',
+    "model input 'I' has dimension 9007199254740992 for m; the largest that can be served is 2^53 - 1",
+  ],
+  [
+    'a huge reshape',
+    'input { name: "I" data_type: TYPE_BOOL dims: 1 reshape { shape: 9007199254740992 } }',
+    "model input 'I' reshape has dimension 9007199254740992 for m; the largest that can be served is 2^53 - 1",
+  ],
+])('%s is refused', (_name, text, message) => {
+  expect(() => signature(text)).toThrow(expect.objectContaining({ code: 'INVALID_ARG', message }));
+});

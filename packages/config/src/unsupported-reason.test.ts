@@ -1,0 +1,55 @@
+import { describe, expect, test } from 'vitest';
+import { completeModelConfig } from './complete-model-config.ts';
+import { parseModelConfig } from './parse-model-config.ts';
+import { unsupportedReason } from './unsupported-reason.ts';
+
+function reason(text: string): string | undefined {
+  const files = [{ name: 'model.onnx', directory: false }];
+  return unsupportedReason(completeModelConfig(parseModelConfig(text, 'c'), { name: 'm', files, gpus: 0 }));
+}
+
+describe('not served yet', () => {
+  test.each([
+    ['sequence_batching { }', 'sequence_batching'],
+    ['platform: "ensemble"', 'ensemble_scheduling'],
+    ['platform: "ensemble" ensemble_scheduling { }', 'ensemble_scheduling'],
+    ['backend: "python"', `the backend 'python'`],
+    ['model_transaction_policy { decoupled: true }', 'model_transaction_policy.decoupled'],
+    ['batch_input { }', 'batch_input'],
+    ['batch_output { }', 'batch_output'],
+    ['input { allow_ragged_batch: true }', 'allow_ragged_batch'],
+    ['output { is_shape_tensor: true }', 'is_shape_tensor'],
+    ['model_warmup { }', 'model_warmup'],
+    ['dynamic_batching { preserve_ordering: true }', 'dynamic_batching.preserve_ordering'],
+    ['dynamic_batching { priority_levels: 1 }', 'dynamic_batching.priority_levels'],
+    [
+      'dynamic_batching { default_queue_policy { max_queue_size: 2 } }',
+      'dynamic_batching.default_queue_policy.max_queue_size',
+    ],
+    [
+      'dynamic_batching { default_queue_policy { default_timeout_microseconds: 2 } }',
+      'dynamic_batching.default_queue_policy.default_timeout_microseconds',
+    ],
+    [
+      'dynamic_batching { priority_queue_policy { key: 1 value { max_queue_size: 1 } } }',
+      'dynamic_batching.priority_queue_policy',
+    ],
+  ])('%s', (text, what) => {
+    expect(reason(text)).toBe(`${what} is not served by this version of Nereid`);
+  });
+});
+
+describe('served', () => {
+  test.each([
+    '',
+    'backend: "javascript"',
+    'dynamic_batching { preferred_batch_size: 4 max_queue_delay_microseconds: 100 }',
+    'dynamic_batching { default_queue_policy { allow_timeout_override: true timeout_action: DELAY } }',
+    'response_cache { enable: true }',
+    'input { optional: true }',
+    'instance_group { rate_limiter { priority: 2 } }',
+    'model_transaction_policy { decoupled: false }',
+  ])('%s', (text) => {
+    expect(reason(text)).toBeUndefined();
+  });
+});

@@ -1,0 +1,306 @@
+import { describe, expect, test } from 'vitest';
+import { type FakeGateway, type FakeWorker, fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
+
+const BATCHING = 'max_batch_size: 8 dynamic_batching {}';
+const FULL = 'UNAVAILABLE: [request id: mine] Exceeds maximum queue size';
+
+/** A started cluster with one model `m`, one worker and one gateway. */
+async function serving(config = '', options: Parameters<typeof fakeCluster>[1] = {}, versions = ['1']) {
+  const cluster = fakeCluster([fakeModel('m', config, { versions })], options);
+  const worker = await cluster.worker();
+  const gateway = cluster.gateway();
+  await cluster.coordinator.start();
+  return { ...cluster, worker, gateway, addWorker: cluster.worker };
+}
+
+const idsOf = (worker: FakeWorker) => worker.executes.map(({ entries }) => entries.map(({ id }) => id));
+
+/** Sends so many requests of one row. */
+const many = (gateway: FakeGateway, count: number) =>
+  Array.from({ length: count }, () => gateway.infer(fakeRequest('m')));
+
+describe('a request', () => {
+  test('goes to a worker with all that it needs, and its answer frees the instance', async () => {
+    const { worker, gateway, coordinator, directory } = await serving('', { instanceDepth: 1 });
+    const [first, second] = many(gateway, 2);
+    await settle();
+    expect(worker.executes).toEqual([
+      {
+        kind: 'execute',
+        model: 'm',
+        epoch: directory.owner('m'),
+        version: '1',
+        batch: 1,
+        instance: 0,
+        entries: [{ id: first, replyTo: 'gw-1', request: fakeRequest('m'), session: null, slot: -1 }],
+      },
+    ]);
+    expect(coordinator.counts).toEqual({ queued: 1, running: 1, waits: 0 });
+    worker.finish();
+    await settle();
+    expect(gateway.outcome(first ?? '')).toBe('ok');
+    expect(idsOf(worker)).toEqual([[second]]);
+    worker.finish();
+    await settle();
+    expect(coordinator.counts).toEqual({ queued: 0, running: 0, waits: 0 });
+    await coordinator.stop();
+  });
+
+  test.each([
+    ['no version: the greatest READY one', '', '10'],
+    ['a version by number', '9', '9'],
+    ['leading zeros do not matter', '09', '9'],
+  ])('%s', async (_rule, modelVersion, expected) => {
+    const { worker, gateway, coordinator } = await serving('', {}, ['9', '10']);
+    gateway.infer(fakeRequest('m', { modelVersion }));
+    await settle();
+    expect(worker.executes.map(({ version }) => version)).toEqual([expected]);
+    worker.finish();
+    await settle();
+    await coordinator.stop();
+  });
+
+  test("an unknown model or version is refused in Triton's words", async () => {
+    const { gateway, coordinator, clock } = await serving();
+    const model = gateway.infer(fakeRequest('x'));
+    const version = gateway.infer(fakeRequest('m', { modelVersion: '7' }));
+    await settle();
+    expect(gateway.outcome(model)).toBe("NOT_FOUND: Request for unknown model: 'x' is not found");
+    expect(gateway.outcome(version)).toBe("NOT_FOUND: Request for unknown model: 'm' version 7 is not found");
+    await coordinator.stop();
+    expect(clock.liveTimers).toBe(0);
+  });
+
+  test('R6: meant for another epoch it is handed back with the present one', async () => {
+    const { gateway, coordinator, directory, worker } = await serving();
+    const epoch = { number: 99, owner: 'co-1' };
+    const request = gateway.infer(fakeRequest('m'), { epoch });
+    gateway.cancel('m', request, epoch);
+    await settle();
+    const known = directory.owner('m');
+    expect(gateway.stale).toEqual([
+      { kind: 'stale', model: 'm', id: request, known },
+      { kind: 'stale', model: 'm', id: request, known },
+    ]);
+    expect(worker.executes).toEqual([]);
+    await coordinator.stop();
+  });
+
+  test('a model that another coordinator owns is handed on', async () => {
+    const { gateway, coordinator, directory } = await serving();
+    const known = await directory.acquire('x', 'co-2');
+    const request = gateway.infer(fakeRequest('x'));
+    await settle();
+    expect(gateway.stale).toEqual([{ kind: 'stale', model: 'x', id: request, known }]);
+    await coordinator.stop();
+  });
+
+  test('R25: copies of a queued or running request are dropped, a finished id runs again', async () => {
+    const { worker, gateway, coordinator } = await serving('', { instanceDepth: 1 });
+    const running = gateway.infer(fakeRequest('m'));
+    const queued = gateway.infer(fakeRequest('m'));
+    gateway.infer(fakeRequest('m'), { id: running, sends: 2 });
+    gateway.infer(fakeRequest('m'), { id: queued, sends: 2 });
+    await settle();
+    expect(coordinator.counts).toEqual({ queued: 1, running: 1, waits: 0 });
+    worker.finish();
+    await settle();
+    worker.finish();
+    await settle();
+    expect(worker.executes).toEqual([]);
+    gateway.infer(fakeRequest('m'), { id: running, sends: 3 });
+    await settle();
+    expect(idsOf(worker)).toEqual([[running]]);
+    worker.finish();
+    await settle();
+    await coordinator.stop();
+  });
+
+  test('a full queue refuses with the request id, at once, and counts it', async () => {
+    const { gateway, coordinator, metrics, worker } = await serving('', { instanceDepth: 1, queueMax: 1 });
+    many(gateway, 2);
+    const refused = gateway.infer(fakeRequest('m', { id: 'mine' }));
+    const nameless = gateway.infer(fakeRequest('m'));
+    await settle();
+    expect(gateway.outcome(refused)).toBe(FULL);
+    expect(gateway.outcome(nameless)).toBe('UNAVAILABLE: [request id: <id_unknown>] Exceeds maximum queue size');
+    expect(await metrics()).toContain('nv_inference_request_failure{model="m",version="1",reason="REJECTED"} 2');
+    worker.finish();
+    await settle();
+    worker.finish();
+    await settle();
+    await coordinator.stop();
+  });
+});
+
+describe('batches', () => {
+  test('what waits together goes together; other shapes apart', async () => {
+    const { worker, gateway, coordinator } = await serving(BATCHING);
+    const first = gateway.infer(fakeRequest('m', { shape: [2, 4] }));
+    const rest = [
+      gateway.infer(fakeRequest('m', { shape: [3, 4] })),
+      gateway.infer(fakeRequest('m', { shape: [4, 4] })),
+      gateway.infer(fakeRequest('m', { shape: [4, 4] })),
+      gateway.infer(fakeRequest('m', { shape: [1, 5] })),
+    ];
+    await settle();
+    const batches: string[][] = [];
+    while (worker.executes.length > 0) {
+      batches.push(worker.finish().entries.map(({ id }) => id));
+      await settle();
+    }
+    expect(batches).toEqual([[first], [rest[0], rest[1]], [rest[2]], [rest[3]]]);
+    await coordinator.stop();
+  });
+
+  test('a delay is honoured to the microsecond, and its timer goes with the last request', async () => {
+    const { worker, gateway, coordinator, clock } = await serving(
+      'max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 250 }',
+    );
+    const [kept, left] = many(gateway, 2);
+    await settle();
+    clock.advanceUs(249);
+    await settle();
+    expect(worker.executes).toEqual([]);
+    clock.advanceUs(1);
+    await settle();
+    expect(idsOf(worker)).toEqual([[kept, left]]);
+    worker.finish();
+    await settle();
+    const [only] = many(gateway, 1);
+    await settle();
+    expect(clock.liveTimers).toBe(1);
+    gateway.cancel('m', only ?? '');
+    await settle();
+    expect(clock.liveTimers).toBe(0);
+    await coordinator.stop();
+  });
+
+  test('depth: 2 batches per instance without dynamic batching, 1 with it', async () => {
+    for (const [config, depth] of [
+      ['', 2],
+      [BATCHING, 1],
+    ] as const) {
+      const { worker, gateway, coordinator } = await serving(config);
+      many(gateway, 3);
+      await settle();
+      expect(worker.executes).toHaveLength(depth);
+      while (worker.executes.length > 0) {
+        worker.finish();
+        await settle();
+      }
+      await coordinator.stop();
+    }
+  });
+
+  test('go to the least loaded instance', async () => {
+    const cluster = fakeCluster([fakeModel('m')]);
+    const worker = await cluster.worker();
+    worker.instances = 2;
+    const gateway = cluster.gateway();
+    await cluster.coordinator.start();
+    many(gateway, 4);
+    await settle();
+    expect(worker.executes.map(({ instance }) => instance)).toEqual([0, 1, 0, 1]);
+    while (worker.executes.length > 0) worker.finish();
+    await settle();
+    await cluster.coordinator.stop();
+  });
+});
+
+describe('cancelled and late requests', () => {
+  test('a queued one leaves and is answered; a running one runs on', async () => {
+    const { worker, gateway, coordinator, metrics } = await serving('', { instanceDepth: 1 });
+    const [running, queued] = many(gateway, 2);
+    await settle();
+    gateway.cancel('m', running ?? '');
+    gateway.cancel('m', queued ?? '');
+    gateway.cancel('m', 'gw-1:99');
+    await settle();
+    expect(gateway.outcome(queued ?? '')).toBe('CANCELLED: Request cancelled');
+    expect(coordinator.counts).toEqual({ queued: 0, running: 1, waits: 0 });
+    worker.finish();
+    await settle();
+    expect(worker.executes).toEqual([]);
+    const text = await metrics();
+    expect(text).toContain('nv_inference_request_failure{model="m",version="1",reason="CANCELED"} 1');
+    expect(text).toContain('nv_inference_request_success{model="m",version="1"} 1');
+    await coordinator.stop();
+  });
+
+  test('a deadline ends a queued request on time; one that runs is left to its gateway', async () => {
+    const { worker, gateway, coordinator, pass, metrics, clock } = await serving('', { instanceDepth: 1 });
+    const running = gateway.infer(fakeRequest('m'), { msLeft: 100 });
+    const queued = gateway.infer(fakeRequest('m'), { msLeft: 100 });
+    await settle();
+    await pass(99);
+    expect(gateway.outcome(queued)).toBe('none');
+    await pass(1);
+    expect(gateway.outcome(queued)).toBe('UNAVAILABLE: Request timeout expired');
+    expect(clock.liveTimers).toBe(0);
+    worker.finish();
+    await settle();
+    expect(gateway.outcome(running)).toBe('ok');
+    expect(await metrics()).toContain('nv_inference_request_failure{model="m",version="1",reason="REJECTED"} 1');
+    await coordinator.stop();
+  });
+});
+
+describe('lost instances and workers', () => {
+  test('an instance that is down gets nothing; its batches are ended by its worker', async () => {
+    const { worker, gateway, coordinator } = await serving('', { instanceDepth: 1 });
+    const [first, second] = many(gateway, 2);
+    await settle();
+    worker.setReady('m', false);
+    worker.finish('error', false);
+    await settle();
+    expect(gateway.outcome(first ?? '')).toBe('INTERNAL: model failed');
+    expect(worker.executes).toEqual([]);
+    worker.setReady('m', true);
+    await settle();
+    expect(idsOf(worker)).toEqual([[second]]);
+    worker.finish();
+    await settle();
+    await coordinator.stop();
+  });
+
+  test('an instance that is back before its old batch is over has only the rest of its places', async () => {
+    const { worker, gateway, coordinator } = await serving('', { instanceDepth: 2 });
+    many(gateway, 5);
+    await settle();
+    expect(worker.executes).toHaveLength(2);
+    worker.setReady('m', false);
+    worker.setReady('m', true);
+    await settle();
+    expect(worker.executes).toHaveLength(2);
+    worker.finish();
+    await settle();
+    expect(worker.executes).toHaveLength(2);
+    while (worker.executes.length > 0) {
+      worker.finish();
+      await settle();
+    }
+    await coordinator.stop();
+  });
+
+  test('batches of a worker that is gone run elsewhere, once', async () => {
+    const cluster = await serving(BATCHING);
+    const { gateway, coordinator } = cluster;
+    const request = gateway.infer(fakeRequest('m'));
+    await settle();
+    const other = await cluster.addWorker('wk-2');
+    await settle();
+    await cluster.worker.leave();
+    await settle();
+    expect(idsOf(other)).toEqual([[request]]);
+    const third = await cluster.addWorker('wk-3');
+    await settle();
+    await other.leave();
+    await settle();
+    expect(third.executes).toEqual([]);
+    expect(gateway.outcome(request)).toBe(
+      'UNAVAILABLE: the instance that ran the request was lost twice; try again later',
+    );
+    await coordinator.stop();
+  });
+});

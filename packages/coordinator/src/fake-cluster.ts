@@ -1,0 +1,277 @@
+/** For tests: a coordinator between gateways and workers that are plain mailboxes, in virtual time. */
+import { type ModelRecord, type ModelSource, parseModelConfig } from '@nereid/config';
+import {
+  type ControlMessage,
+  type DoneEntry,
+  type Epoch,
+  type ErrorInfo,
+  type ExecuteMessage,
+  type InferMessage,
+  type InferRequest,
+  type Message,
+  NereidError,
+  type Outcome,
+  type StaleMessage,
+  type VersionDescription,
+} from '@nereid/protocol';
+import { createLog, createRegistry, virtualClock } from '@nereid/runtime';
+import { createLocalDirectory, createLocalTransport, type Directory, type Transport } from '@nereid/transport';
+import { type CoordinatorOptions, createCoordinator } from './coordinator.ts';
+import type { ModelReader } from './model-reader.ts';
+
+const CONFIG = `
+  backend: "javascript"
+  input { name: "A" data_type: TYPE_FP32 dims: [ -1 ] }
+  output { name: "B" data_type: TYPE_FP32 dims: [ -1 ] }`;
+
+/** A model as the repository would hold it; `config` is added to one input and one output of any length. */
+export function fakeModel(name: string, config = '', more: Partial<ModelSource> = {}): ModelSource {
+  return {
+    name,
+    directory: `/models/${name}`,
+    config: parseModelConfig(`name: "${name}" ${CONFIG} ${config}`, 'config.pbtxt'),
+    labels: {},
+    versions: ['1'],
+    contentHash: 'hash-1',
+    ...more,
+  };
+}
+
+export function fakeRequest(model: string, more: Partial<InferRequest> & { shape?: number[] } = {}): InferRequest {
+  const { shape = [1, 4], ...fields } = more;
+  return {
+    modelName: model,
+    modelVersion: '',
+    id: '',
+    correlationId: 0n,
+    sequenceStart: false,
+    sequenceEnd: false,
+    priority: 0n,
+    timeoutUs: 0n,
+    parameters: {},
+    inputs: [{ name: 'A', datatype: 'FP32', shape, data: new Uint8Array(4) }],
+    requestedOutputs: [],
+    ...fields,
+  };
+}
+
+/** Lets all that is due in microtasks happen. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 4; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+export type FakeCluster = ReturnType<typeof fakeCluster>;
+
+export function fakeCluster(models: readonly ModelSource[], options: Partial<CoordinatorOptions> = {}) {
+  const clock = virtualClock();
+  const transport = createLocalTransport({ messages_max: 10_000, bytes_max: 1_000_000_000 });
+  const directory = createLocalDirectory<ModelRecord>();
+  const registry = createRegistry();
+  const files = new Map<string, ModelSource | NereidError>(models.map((model) => [model.name, model]));
+  const reader: ModelReader = {
+    list: async () => [...files.keys()],
+    read: async (name) => {
+      const found = files.get(name);
+      if (found === undefined) throw new NereidError('INTERNAL', `failed to load '${name}'`);
+      if (found instanceof NereidError) throw found;
+      return found;
+    },
+    versions: async () => ['1', '2'],
+  };
+  const log = createLog({ level: 'silent' });
+  const parts = { clock, transport, directory, log, registry, reader };
+  const coordinator = createCoordinator({ ...parts, id: 'co-1', options: { controlMode: 'none', ...options } });
+  return {
+    ...parts,
+    files,
+    coordinator,
+    metrics: () => registry.metrics(),
+    worker: (id = 'wk-1') => fakeWorker(id, transport, directory),
+    gateway: (id = 'gw-1') => fakeGateway(id, transport, directory),
+    /** Time passes and what falls due happens. */
+    async pass(ms: number) {
+      clock.advanceUs(ms * 1000);
+      await settle();
+    },
+  };
+}
+
+export type FakeWorker = Awaited<ReturnType<typeof fakeWorker>>;
+
+/** A worker that answers controls at once and batches when the test says so. */
+async function fakeWorker(id: string, transport: Transport, directory: Directory<ModelRecord>) {
+  const held = new Map<string, VersionDescription[]>();
+  const executes: ExecuteMessage[] = [];
+  const controls: ControlMessage[] = [];
+  const epochs = new Map<string, Epoch>();
+  const worker = {
+    id,
+    /** Batches received and not finished, in order. */
+    executes,
+    controls,
+    instances: 1,
+    /** Says nothing to controls while true. */
+    slow: false,
+    /** Why a version fails to load. */
+    failures: new Map<string, string>(),
+    describe(model: string, askedAt = 0) {
+      const owner = epochs.get(model)?.owner ?? directory.owner(model)?.owner;
+      if (owner === undefined) return;
+      const versions = held.get(model) ?? [];
+      mailbox.send(owner, { kind: 'described', model, worker: id, askedAt, versions, draining: false });
+    },
+    /** Puts all instances of the model up or down and says so. */
+    setReady(model: string, ready: boolean) {
+      const versions = held.get(model) ?? [];
+      held.set(
+        model,
+        versions.map((version) => ({
+          ...version,
+          instances: version.instances.map((instance) => ({ ...instance, ready })),
+        })),
+      );
+      worker.describe(model);
+    },
+    /** Gives a version up. */
+    giveUp(model: string, reason: string) {
+      const versions = held.get(model) ?? [];
+      held.set(
+        model,
+        versions.map((version) => ({ ...version, state: 'UNAVAILABLE' as const, reason, instances: [] })),
+      );
+      worker.describe(model);
+    },
+    /** Ends the oldest batch: answers its requests and says done. */
+    finish(result: DoneEntry['result'] = 'ok', executed = true): ExecuteMessage {
+      const execute = executes.shift();
+      if (execute === undefined) throw new Error('no batch to finish');
+      const error: ErrorInfo | null = result === 'error' ? { code: 'INTERNAL', message: 'model failed' } : null;
+      for (const entry of execute.entries) {
+        const response = {
+          modelName: execute.model,
+          modelVersion: execute.version,
+          id: '',
+          parameters: {},
+          outputs: [],
+        };
+        const outcome: Outcome = error === null ? { ok: true, response } : { ok: false, error };
+        const execution = `${id}/${execute.batch}`;
+        mailbox.send(entry.replyTo, {
+          kind: 'response',
+          model: execute.model,
+          id: entry.id,
+          outcome,
+          execution,
+          chunk: 0,
+          last: true,
+        });
+      }
+      mailbox.send(execute.epoch.owner, {
+        kind: 'done',
+        model: execute.model,
+        epoch: execute.epoch,
+        version: execute.version,
+        worker: id,
+        batch: execute.batch,
+        instance: execute.instance,
+        timing: { waitNs: 1_000_500, inputNs: 2_000_999, inferNs: 3_000_000, outputNs: 4_000_000 },
+        executed,
+        entries: execute.entries.map((entry) => ({ id: entry.id, result, error })),
+      });
+      return execute;
+    },
+    refuse(highest: Epoch) {
+      const execute = executes.shift();
+      if (execute === undefined) throw new Error('no batch to refuse');
+      const { model, batch, epoch: sent } = execute;
+      mailbox.send(sent.owner, { kind: 'refused', model, batch, sent, highest });
+    },
+    async leave() {
+      await mailbox.close();
+      await directory.leave(id);
+    },
+  };
+  const control = (message: ControlMessage) => {
+    controls.push(message);
+    epochs.set(message.model, message.epoch);
+    const loaded = message.action === 'load' ? message.versions : [];
+    held.set(
+      message.model,
+      loaded.map((version) => {
+        const reason = worker.failures.get(version);
+        const instances = Array.from({ length: worker.instances }, (_, index) => ({
+          index,
+          name: `${message.model}_0_${index}`,
+          ready: true,
+          passive: false,
+          batches: [],
+        }));
+        return reason === undefined
+          ? { version, state: 'READY', reason: '', instances, running: [] }
+          : { version, state: 'UNAVAILABLE', reason, instances: [], running: [] };
+      }),
+    );
+  };
+  const mailbox = transport.open(id, (messages: readonly Message[]) => {
+    for (const message of messages) {
+      if (message.kind === 'execute') executes.push(message);
+      else if (message.kind === 'control') control(message);
+      else if (message.kind === 'describe' && !worker.slow) worker.describe(message.model, message.askedAt);
+    }
+  });
+  await directory.register({ id, role: 'worker', draining: false });
+  return worker;
+}
+
+export type FakeGateway = ReturnType<typeof fakeGateway>;
+
+/** A gateway that sends what it is told and keeps all answers. */
+function fakeGateway(id: string, transport: Transport, directory: Directory<ModelRecord>) {
+  let g = 0;
+  const outcomes = new Map<string, Outcome[]>();
+  const stale: StaleMessage[] = [];
+  const mailbox = transport.open(id, (messages) => {
+    for (const message of messages) {
+      if (message.kind === 'stale') stale.push(message);
+      if (message.kind !== 'response') continue;
+      outcomes.set(message.id, [...(outcomes.get(message.id) ?? []), message.outcome]);
+    }
+  });
+  const epochOf = (model: string): Epoch => directory.owner(model) ?? { number: 0, owner: 'co-1' };
+  return {
+    id,
+    stale,
+    /** Sends a request; its id. */
+    infer(request: InferRequest, more: Partial<InferMessage> = {}): string {
+      g++;
+      const message: InferMessage = {
+        kind: 'infer',
+        model: request.modelName,
+        epoch: epochOf(request.modelName),
+        id: `${id}:${g}`,
+        g,
+        low: 1,
+        prev: 0,
+        session: null,
+        step: -1,
+        sends: 1,
+        msLeft: 0,
+        replyTo: id,
+        request,
+        ...more,
+      };
+      mailbox.send('co-1', message);
+      return message.id;
+    },
+    cancel(model: string, requestId: string, epoch = epochOf(model)) {
+      mailbox.send('co-1', { kind: 'cancel', model, epoch, id: requestId, g: 0, low: 1, session: null });
+    },
+    /** What became of a request: 'ok', `CODE: text`, or nothing yet. Two answers are told as such. */
+    outcome(requestId: string): string {
+      const got = (outcomes.get(requestId) ?? []).map((outcome) =>
+        outcome.ok ? 'ok' : `${outcome.error.code}: ${outcome.error.message}`,
+      );
+      return got.length === 0 ? 'none' : got.join(' and ');
+    },
+  };
+}

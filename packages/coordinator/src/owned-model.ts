@@ -1,0 +1,110 @@
+import { compareVersions, type ModelRecord, type ModelSignature, type ModelSource } from '@nereid/config';
+import type { Epoch, ProcessId, VersionDescription, VersionState } from '@nereid/protocol';
+import type { VersionQueue } from './dispatch.ts';
+
+/** Triton's reason of a version that was unloaded on purpose; strict readiness does not mind it. */
+export const UNLOADED = 'unloaded';
+
+/**
+ * Where a model is on its way. `loadModel` takes it to *loading*, from which it goes to *serving*
+ * once its workers hold it, or to *failed*. `unloadModel` takes it to *unloading*, while what was
+ * accepted runs to its end, then to *unloaded*. Only while it is serving are requests taken and
+ * batches sent.
+ */
+export type ModelPhase = 'loading' | 'serving' | 'failed' | 'unloading' | 'unloaded';
+
+/** A version that was selected by the latest load. */
+export interface OwnedVersion {
+  readonly version: string;
+  state: VersionState;
+  reason: string;
+  /** From serving to unloaded. */
+  queue: VersionQueue | undefined;
+  /** Takes the version's metrics away. */
+  hideMetrics: (() => void) | undefined;
+}
+
+/** What a worker said of the model since it was last told what to hold. */
+export interface WorkerView {
+  /** The `describe` that followed; what the worker said before it answers is out of date. */
+  readonly askedAt: number;
+  answered: boolean;
+  versions: ReadonlyMap<string, VersionDescription>;
+}
+
+export interface OwnedModel {
+  readonly name: string;
+  epoch: Epoch;
+  readonly source: ModelSource;
+  readonly signature: ModelSignature;
+  phase: ModelPhase;
+  /** Ascending by number. */
+  readonly versions: readonly OwnedVersion[];
+  /** Versions of earlier loads that are no longer selected. */
+  readonly formerVersions: readonly string[];
+  /** Processes that were told to hold the model. */
+  readonly workers: Map<ProcessId, WorkerView>;
+  /** Number of the last batch sent. */
+  batches: number;
+}
+
+export function modelRecord(model: OwnedModel): ModelRecord {
+  const { source } = model;
+  const former = model.formerVersions.map((version) => ({ version, state: 'UNAVAILABLE' as const, reason: UNLOADED }));
+  const selected = model.versions.map(({ version, state, reason }) => ({ version, state, reason }));
+  return {
+    name: model.name,
+    config: source.config,
+    labels: source.labels,
+    versions: [...former, ...selected].sort((a, b) => compareVersions(a.version, b.version)),
+    contentHash: source.contentHash,
+  };
+}
+
+/** True once each worker has, for each version, either loaded it or failed to. */
+export function loadSettled(model: OwnedModel): boolean {
+  if (model.workers.size === 0) return false;
+  for (const view of model.workers.values()) {
+    if (!view.answered) return false;
+    for (const { version } of model.versions) {
+      const state = view.versions.get(version)?.state;
+      if (state !== 'READY' && state !== 'UNAVAILABLE') return false;
+    }
+  }
+  return true;
+}
+
+/** True once no worker holds any version. */
+export function unloadSettled(model: OwnedModel): boolean {
+  for (const view of model.workers.values()) {
+    if (!view.answered) return false;
+    for (const held of view.versions.values()) if (held.state !== 'UNAVAILABLE') return false;
+  }
+  return true;
+}
+
+/**
+ * A version's state by what its workers say: READY where any holds it. Else why not: the first
+ * reason given.
+ */
+export function stateAtWorkers(model: OwnedModel, version: string): { state: VersionState; reason: string } {
+  let reason = '';
+  for (const view of model.workers.values()) {
+    const held = view.versions.get(version);
+    if (held?.state === 'READY') return { state: 'READY', reason: '' };
+    if (reason === '' && held !== undefined) reason = held.reason;
+  }
+  return { state: 'UNAVAILABLE', reason: reason === '' ? 'Unavailable: no worker holds the model' : reason };
+}
+
+/** True where nothing is queued or running. */
+export function isIdle(model: OwnedModel): boolean {
+  return model.versions.every(({ queue }) => queue === undefined || queue.waiting + queue.running === 0);
+}
+
+/** `version 1 is at UNAVAILABLE state: Internal: …;\n…` (model_repository_manager.cc). */
+export function loadFailure(model: OwnedModel): string {
+  const failed = model.versions.filter(({ state, reason }) => state === 'UNAVAILABLE' && reason !== UNLOADED);
+  const lines = failed.map(({ version, state, reason }) => `version ${version} is at ${state} state: ${reason};\n`);
+  return `load failed for model '${model.name}': ${lines.join('')}`;
+}

@@ -1,0 +1,20 @@
+import { NereidError } from '@nereid/protocol';
+import type { ModelReader } from './model-reader.ts';
+
+/**
+ * Names of the models to load at start (facts: docs/user_guide/model_management.md): all with
+ * `none`, those asked for with `explicit`, where `*` stands for all and only alone (server.cc).
+ */
+export async function startupModels(
+  options: { readonly controlMode: 'none' | 'explicit'; readonly loadModels?: readonly string[] },
+  reader: ModelReader,
+): Promise<readonly string[]> {
+  if (options.controlMode === 'none') return reader.list();
+  const names = [...new Set(options.loadModels ?? [])];
+  if (!names.includes('*')) return names;
+  if (names.length > 1) {
+    const text = "Wildcard model name '*' must be the ONLY startup model if specified at all.";
+    throw new NereidError('INVALID_ARG', text, { field: '--load-model' });
+  }
+  return reader.list();
+}

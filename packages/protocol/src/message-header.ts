@@ -1,0 +1,275 @@
+/**
+ * What the header of a message frame holds: the message itself, but each tensor as its description
+ * (name, datatype, shape, byte length) and parameters as a flat list, which keeps any name and tells
+ * integers (64-bit) from doubles (8 bytes).
+ */
+import { isDatatype } from './datatype.ts';
+import { ERROR_TABLE, type ErrorCode, type ErrorInfo } from './error.ts';
+import {
+  count,
+  type FrameBody,
+  type FrameReader,
+  flag,
+  frameError,
+  integer,
+  list,
+  long,
+  nullable,
+  number,
+  oneOf,
+  record,
+  text,
+} from './frame-reader.ts';
+import type { InferRequest, InferResponse, Outcome, Parameters, ParameterValue } from './infer.ts';
+import type {
+  BatchTiming,
+  DoneEntry,
+  Epoch,
+  ExecuteEntry,
+  InstanceDescription,
+  Message,
+  MessageKind,
+  VersionDescription,
+} from './message.ts';
+import type { Tensor } from './tensor.ts';
+
+/** Tensor bytes begin at multiples of this in a frame, so that typed arrays can lie on them. */
+const TENSOR_ALIGNMENT_BYTES = 8;
+const DOUBLE_BYTES = 8;
+
+/** The next place in a frame where tensor bytes may begin. */
+export function alignTensor(offset: number): number {
+  return Math.ceil(offset / TENSOR_ALIGNMENT_BYTES) * TENSOR_ALIGNMENT_BYTES;
+}
+
+/** The message as its header holds it; its tensors are appended to `tensors` in the order of the body. */
+export function packMessage(message: Message, tensors: Tensor[]): object {
+  switch (message.kind) {
+    case 'infer':
+      return { ...message, request: packRequest(message.request, tensors) };
+    case 'execute':
+      return {
+        ...message,
+        entries: message.entries.map((entry) => ({ ...entry, request: packRequest(entry.request, tensors) })),
+      };
+    case 'response':
+      return { ...message, outcome: packOutcome(message.outcome, tensors) };
+    default:
+      return message;
+  }
+}
+
+function packRequest(request: InferRequest, tensors: Tensor[]): object {
+  return {
+    ...request,
+    parameters: packParameters(request.parameters),
+    inputs: packTensors(request.inputs, tensors),
+  };
+}
+
+function packOutcome(outcome: Outcome, tensors: Tensor[]): object {
+  if (!outcome.ok) return outcome;
+  const { response } = outcome;
+  return {
+    ok: true,
+    response: {
+      ...response,
+      parameters: packParameters(response.parameters),
+      outputs: packTensors(response.outputs, tensors),
+    },
+  };
+}
+
+function packTensors(from: readonly Tensor[], tensors: Tensor[]): unknown[] {
+  return from.map((tensor) => {
+    tensors.push(tensor);
+    return [tensor.name, tensor.datatype, tensor.shape, tensor.data.byteLength];
+  });
+}
+
+function packParameters(parameters: Parameters): unknown[] {
+  return Object.entries(parameters).flatMap(([name, value]) => [name, packParameter(value)]);
+}
+
+function packParameter(value: ParameterValue): unknown {
+  if (typeof value !== 'number') return value;
+  const bytes = Buffer.alloc(DOUBLE_BYTES);
+  bytes.writeDoubleLE(value);
+  return bytes;
+}
+
+const readParameter: FrameReader<ParameterValue> = (value) => {
+  if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint') return value;
+  if (Buffer.isBuffer(value) && value.byteLength === DOUBLE_BYTES) return value.readDoubleLE();
+  throw frameError('parameter expected');
+};
+
+const readParameters: FrameReader<Parameters> = (value, body) => {
+  if (!Array.isArray(value) || value.length % 2 !== 0) throw frameError('parameters expected');
+  const entries: [string, ParameterValue][] = [];
+  for (let index = 0; index < value.length; index += 2) {
+    entries.push([text(value[index], body), readParameter(value[index + 1], body)]);
+  }
+  return Object.fromEntries(entries);
+};
+
+const readTensor: FrameReader<Tensor> = (value, body) => {
+  if (!Array.isArray(value) || value.length !== 4) throw frameError('tensor expected');
+  const [name, datatype, shape, byteLength] = value;
+  if (!isDatatype(datatype)) throw frameError('datatype expected');
+  return { name: text(name, body), datatype, shape: list(count)(shape, body), data: takeBytes(byteLength, body) };
+};
+
+function takeBytes(byteLength: unknown, body: FrameBody): Uint8Array {
+  const { frame } = body;
+  const size = count(byteLength, body);
+  const start = alignTensor(body.offset);
+  if (size > frame.byteLength - start) throw frameError('it ends within a tensor');
+  body.offset = start + size;
+  return new Uint8Array(frame.buffer, frame.byteOffset + start, size);
+}
+
+const epoch = record<Epoch>({ number: integer, owner: text });
+
+const readError: FrameReader<ErrorInfo> = (value, body) => {
+  const { code, message, field, reason } = record<Record<'code' | 'message' | 'field' | 'reason', unknown>>({
+    code: oneOf(Object.keys(ERROR_TABLE)),
+    message: text,
+    field: (member) => (member === undefined ? undefined : text(member, body)),
+    reason: (member) => (member === undefined ? undefined : text(member, body)),
+  })(value, body) as { code: ErrorCode; message: string; field?: string; reason?: string };
+  return { code, message, ...(field === undefined ? {} : { field }), ...(reason === undefined ? {} : { reason }) };
+};
+
+const request = record<InferRequest>({
+  modelName: text,
+  modelVersion: text,
+  id: text,
+  correlationId: (value, body) => (typeof value === 'string' ? value : long(value, body)),
+  sequenceStart: flag,
+  sequenceEnd: flag,
+  priority: long,
+  timeoutUs: long,
+  parameters: readParameters,
+  inputs: list(readTensor),
+  requestedOutputs: list(text),
+});
+
+const response = record<InferResponse>({
+  modelName: text,
+  modelVersion: text,
+  id: text,
+  parameters: readParameters,
+  outputs: list(readTensor),
+});
+
+const success = record<Extract<Outcome, { ok: true }>>({ ok: () => true, response });
+const failure = record<Extract<Outcome, { ok: false }>>({ ok: () => false, error: readError });
+const outcome: FrameReader<Outcome> = (value, body) =>
+  (value as { ok?: unknown } | null)?.ok === true ? success(value, body) : failure(value, body);
+
+const entry = record<ExecuteEntry>({ id: text, replyTo: text, request, session: nullable(text), slot: integer });
+const timing = record<BatchTiming>({ waitNs: number, inputNs: number, inferNs: number, outputNs: number });
+const doneEntry = record<DoneEntry>({
+  id: text,
+  result: oneOf(['ok', 'error', 'cancelled', 'duplicate', 'lost', 'gap', 'noslot', 'blob']),
+  error: nullable(readError),
+});
+const instance = record<InstanceDescription>({
+  index: count,
+  name: text,
+  ready: flag,
+  passive: flag,
+  batches: list(integer),
+});
+const version = record<VersionDescription>({
+  version: text,
+  state: oneOf(['READY', 'UNAVAILABLE', 'LOADING', 'UNLOADING', 'UNKNOWN']),
+  reason: text,
+  instances: list(instance),
+  running: list(text),
+});
+
+function kindOf<K extends MessageKind>(kind: K): FrameReader<K> {
+  return () => kind;
+}
+
+/** The reader of each kind's header. */
+export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract<Message, { kind: K }>> } = {
+  infer: record({
+    kind: kindOf('infer'),
+    model: text,
+    epoch,
+    id: text,
+    g: integer,
+    low: integer,
+    prev: integer,
+    session: nullable(text),
+    step: integer,
+    sends: integer,
+    msLeft: number,
+    replyTo: text,
+    request,
+  }),
+  cancel: record({
+    kind: kindOf('cancel'),
+    model: text,
+    epoch,
+    id: text,
+    g: integer,
+    low: integer,
+    session: nullable(text),
+  }),
+  stale: record({ kind: kindOf('stale'), model: text, id: text, known: nullable(epoch) }),
+  moved: record({ kind: kindOf('moved'), model: text, id: text, sent: nullable(text), current: nullable(text) }),
+  execute: record({
+    kind: kindOf('execute'),
+    model: text,
+    epoch,
+    version: text,
+    batch: integer,
+    instance: integer,
+    entries: list(entry),
+  }),
+  response: record({
+    kind: kindOf('response'),
+    model: text,
+    id: text,
+    outcome,
+    execution: text,
+    chunk: integer,
+    last: flag,
+  }),
+  done: record({
+    kind: kindOf('done'),
+    model: text,
+    epoch,
+    version: text,
+    worker: text,
+    batch: integer,
+    instance: integer,
+    timing,
+    executed: flag,
+    entries: list(doneEntry),
+  }),
+  refused: record({ kind: kindOf('refused'), model: text, batch: integer, sent: epoch, highest: epoch }),
+  describe: record({ kind: kindOf('describe'), model: text, epoch, askedAt: number }),
+  described: record({
+    kind: kindOf('described'),
+    model: text,
+    worker: text,
+    askedAt: number,
+    versions: list(version),
+    draining: flag,
+  }),
+  free: record({ kind: kindOf('free'), model: text, epoch, session: text }),
+  control: record({
+    kind: kindOf('control'),
+    model: text,
+    epoch,
+    action: oneOf(['load', 'unload', 'drain']),
+    config: text,
+    versions: list(text),
+    contentHash: text,
+  }),
+};

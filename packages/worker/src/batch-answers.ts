@@ -1,0 +1,90 @@
+/** The messages that tell what became of a batch: one `response` per request and one `done`. */
+import type { ModelSignature } from '@nereid/config';
+import type {
+  BatchTiming,
+  DoneEntry,
+  DoneMessage,
+  ExecuteEntry,
+  ExecuteMessage,
+  Outcome,
+  ProcessId,
+} from '@nereid/protocol';
+import type { Mailbox } from '@nereid/transport';
+import type { BatchSettlement } from './instance-batch.ts';
+import { selectOutputs } from './join-split.ts';
+import type { ThreadOutcome } from './thread-messages.ts';
+
+const NO_TIMING: BatchTiming = { waitNs: 0, inputNs: 0, inferNs: 0, outputNs: 0 };
+
+export interface AnsweredBatch {
+  readonly message: ExecuteMessage;
+  /** Those that were given to the instance. */
+  readonly entries: readonly ExecuteEntry[];
+  /** Those that run already and were left out. */
+  readonly duplicates: readonly ExecuteEntry[];
+  readonly signature: ModelSignature | null;
+  /** Names this execution among all of this worker. */
+  readonly execution: string;
+}
+
+/** Answers each request at its `replyTo`, then tells the owner. `null` as settlement: nothing was left to run. */
+export function sendAnswers(
+  mailbox: Mailbox,
+  owner: ProcessId,
+  batch: AnsweredBatch,
+  settlement: BatchSettlement | null,
+): void {
+  const { message, entries, duplicates, execution } = batch;
+  const results: DoneEntry[] = [];
+  for (let i = 0; i < entries.length; i++) {
+    const entry = entries[i];
+    const settled = settlement?.outcomes[i];
+    if (entry === undefined) continue;
+    const outcome = outcomeOf(batch, entry, settled);
+    mailbox.send(entry.replyTo, {
+      kind: 'response',
+      model: message.model,
+      id: entry.id,
+      outcome,
+      execution,
+      chunk: 0,
+      last: true,
+    });
+    results.push({ id: entry.id, result: outcome.ok ? 'ok' : 'error', error: outcome.ok ? null : outcome.error });
+  }
+  for (const { id } of duplicates) results.push({ id, result: 'duplicate', error: null });
+  const done: DoneMessage = {
+    kind: 'done',
+    model: message.model,
+    epoch: message.epoch,
+    version: message.version,
+    worker: mailbox.id,
+    batch: message.batch,
+    instance: message.instance,
+    timing: settlement?.timing ?? NO_TIMING,
+    executed: settlement?.executed ?? false,
+    entries: results,
+  };
+  mailbox.send(owner, done);
+}
+
+function outcomeOf(batch: AnsweredBatch, { request }: ExecuteEntry, settled: ThreadOutcome | undefined): Outcome {
+  const { message, signature } = batch;
+  if (settled === undefined || signature === null) {
+    return {
+      ok: false,
+      error: { code: 'INTERNAL', message: `the batch of model '${message.model}' came back without this request` },
+    };
+  }
+  if (!settled.ok) return settled;
+  return {
+    ok: true,
+    response: {
+      modelName: message.model,
+      modelVersion: message.version,
+      id: request.id,
+      parameters: settled.parameters,
+      outputs: selectOutputs(signature, request.requestedOutputs, settled.outputs),
+    },
+  };
+}

@@ -1,0 +1,162 @@
+/**
+ * A model on this worker: the fence of its owners, the versions held, the requests running.
+ *
+ * Its owner says which versions to hold (`load`), or none (`unload`). A version that is held already
+ * with the same config and files is left alone; one that differs is loaded beside the old one, which
+ * serves until the new one is ready and stays if that cannot be loaded (Triton's way), with the
+ * reason in its description.
+ */
+import { decodeModelConfig, type ModelSignature, modelSignature } from '@nereid/config';
+import { type ControlMessage, type Epoch, NereidError, type VersionDescription } from '@nereid/protocol';
+import { createHostedVersion, type HostedVersion, type HostingOptions, type VersionSource } from './hosted-version.ts';
+
+export interface HostedModelOptions extends HostingOptions {
+  /** The model's folder in this worker's own repositories. */
+  readonly findModel: (name: string) => string | undefined;
+  /** The content hash of a model's files as this worker reads them (see ModelSource). */
+  readonly hashModel: (name: string, directory: string) => Promise<string>;
+}
+
+export interface HostedModel {
+  readonly name: string;
+  /** The highest (epoch, owner) seen; the worker is who remembers it (PROTOCOL R3). */
+  fence: Epoch | null;
+  draining: boolean;
+  /** Ids of the requests given to an instance and not yet answered. */
+  readonly running: Set<string>;
+  /** Throws INVALID_ARG for a config that cannot be read. */
+  hold(message: ControlMessage): void;
+  release(): void;
+  version(version: string): { readonly hosted: HostedVersion; readonly signature: ModelSignature } | undefined;
+  describe(): readonly VersionDescription[];
+  stop(): Promise<void>;
+  readonly unsettled: number;
+  readonly liveThreads: number;
+}
+
+interface Slot {
+  /** Serves, or is on the way to. */
+  hosted: HostedVersion;
+  signature: ModelSignature;
+  /** Takes over once it is ready. */
+  next: HostedVersion | null;
+  /** Why the last successor could not. */
+  nextFailed: string;
+}
+
+export function createHostedModel(name: string, options: HostedModelOptions, changed: () => void): HostedModel {
+  const slots = new Map<string, Slot>();
+  /** Replaced or unloaded, with threads that have not ended yet. */
+  const leaving = new Set<HostedVersion>();
+  const running = new Set<string>();
+
+  const all = () => [
+    ...[...slots.values()].flatMap(({ hosted, next }) => (next === null ? [hosted] : [hosted, next])),
+    ...leaving,
+  ];
+
+  const leave = (hosted: HostedVersion) => {
+    leaving.add(hosted);
+    void hosted.stop().then(() => leaving.delete(hosted));
+  };
+
+  const open = (source: VersionSource) => createHostedVersion(source, options, changed);
+
+  const place = (source: VersionSource) => {
+    const slot = slots.get(source.version);
+    const newest = slot?.next ?? slot?.hosted;
+    const held = newest?.state === 'READY' || newest?.state === 'LOADING';
+    if (newest !== undefined && held && sameContent(newest.source, source)) return;
+    const hosted = open(source);
+    const signature = modelSignature(source.config);
+    if (slot === undefined || slot.hosted.state !== 'READY') {
+      if (slot?.next) leave(slot.next);
+      if (slot !== undefined) leave(slot.hosted);
+      slots.set(source.version, { hosted, signature, next: null, nextFailed: '' });
+      void hosted.load();
+      return;
+    }
+    if (slot.next !== null) leave(slot.next);
+    slot.next = hosted;
+    void hosted.load().then(() => {
+      if (slot.next !== hosted) return;
+      slot.next = null;
+      if (hosted.state === 'READY') {
+        const old = slot.hosted;
+        slot.hosted = hosted;
+        slot.signature = signature;
+        slot.nextFailed = '';
+        leave(old);
+      } else {
+        slot.nextFailed = hosted.describe().reason;
+        leave(hosted);
+      }
+      changed();
+    });
+  };
+
+  const drop = (slot: Slot) => {
+    if (slot.next !== null) leave(slot.next);
+    slot.next = null;
+    slot.nextFailed = '';
+    // It stays in the map, so that the owner reads how it went; a later load replaces it.
+    void slot.hosted.stop();
+  };
+
+  return {
+    name,
+    fence: null,
+    draining: false,
+    running,
+    hold(message) {
+      const config = decodeModelConfig(message.config);
+      const directory = checkedDirectory(name, message.contentHash, options);
+      // Each version reports a failure by itself; without this one nobody would look at it.
+      directory.catch(() => {});
+      for (const [version, slot] of slots) if (!message.versions.includes(version)) drop(slot);
+      for (const version of message.versions) {
+        place({ version, config, configText: message.config, directory, contentHash: message.contentHash });
+      }
+      changed();
+    },
+    release() {
+      for (const slot of slots.values()) drop(slot);
+      changed();
+    },
+    version: (version) => slots.get(version),
+    describe: () =>
+      [...slots.values()].map(({ hosted, nextFailed }) => {
+        const description = hosted.describe();
+        return { ...description, reason: description.reason || nextFailed, running: [...running] };
+      }),
+    async stop() {
+      await Promise.all(all().map((hosted) => hosted.stop()));
+    },
+    get unsettled() {
+      return all().reduce((sum, hosted) => sum + hosted.unsettled, 0);
+    },
+    get liveThreads() {
+      return all().reduce((sum, hosted) => sum + hosted.liveThreads, 0);
+    },
+  };
+}
+
+function sameContent(a: VersionSource, b: VersionSource): boolean {
+  return a.configText === b.configText && a.contentHash === b.contentHash;
+}
+
+/** The model's folder, if this worker's files are those that the owner read. */
+async function checkedDirectory(name: string, contentHash: string, options: HostedModelOptions): Promise<string> {
+  const directory = options.findModel(name);
+  if (directory === undefined)
+    throw new NereidError('NOT_FOUND', `model '${name}' is in none of this worker's repositories`);
+  const own = await options.hashModel(name, directory);
+  if (own !== contentHash) {
+    throw new NereidError(
+      'UNAVAILABLE',
+      `the files of model '${name}' on this worker (${own}) are not those that its owner read (${contentHash}); ` +
+        'make the repositories equal and load it again',
+    );
+  }
+  return directory;
+}

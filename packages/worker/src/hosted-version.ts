@@ -1,0 +1,182 @@
+/**
+ * A model version on this worker: its instances and the state that the repository index shows.
+ *
+ * States: *LOADING* from the start until every instance is ready; *READY* then, also while an
+ * instance is being restarted; *UNAVAILABLE* with the reason once an instance could not be loaded or
+ * was given up, which stops the others; *UNLOADING* from `stop` until all batches are settled and
+ * all threads have ended, then *UNAVAILABLE* 'unloaded'.
+ */
+import { join } from 'node:path';
+import { type ExpandedInstance, expandInstances, type ModelConfig, modelSignature } from '@nereid/config';
+import {
+  ERROR_TABLE,
+  type ErrorInfo,
+  errorInfo,
+  NereidError,
+  type VersionDescription,
+  type VersionState,
+} from '@nereid/protocol';
+import type { Clock, Log } from '@nereid/runtime';
+import { createInstance, type Instance, type InstanceLimits } from './instance.ts';
+import { failBatch, type InstanceBatch } from './instance-batch.ts';
+import type { LoadLimiter } from './load-limiter.ts';
+import type { SpawnThread } from './thread-carrier.ts';
+
+/** `--backend-config`: settings by backend name, '' for all backends. */
+export type BackendSettings = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+/** What every version on a worker shares. */
+export interface HostingOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: InstanceLimits;
+  readonly backendSettings: BackendSettings;
+  readonly limitLoads: LoadLimiter;
+  readonly spawn: SpawnThread;
+}
+
+export interface VersionSource {
+  readonly version: string;
+  readonly config: ModelConfig;
+  /** The config as messages carry it. */
+  readonly configText: string;
+  /** The model's folder on this worker; rejects with a NereidError that says why it cannot be used. */
+  readonly directory: Promise<string>;
+  readonly contentHash: string;
+}
+
+export interface HostedVersion {
+  readonly source: VersionSource;
+  readonly state: VersionState;
+  /** Loads all instances. Never throws; resolves when the version is READY or UNAVAILABLE. */
+  load(): Promise<void>;
+  execute(instance: number, batch: InstanceBatch): void;
+  /** Idempotent. */
+  stop(): Promise<void>;
+  /** Without the ids of running requests. */
+  describe(): Omit<VersionDescription, 'running'>;
+  readonly unsettled: number;
+  readonly liveThreads: number;
+}
+
+export function createHostedVersion(
+  source: VersionSource,
+  hosting: HostingOptions,
+  changed: () => void,
+): HostedVersion {
+  const { config, version } = source;
+  let state: VersionState = 'LOADING';
+  let reason = '';
+  let instances: readonly Instance[] = [];
+  let stopping: Promise<void> | undefined;
+
+  const become = (next: VersionState, why = '') => {
+    state = next;
+    reason = why;
+    changed();
+  };
+
+  const giveUp = (error: ErrorInfo) => {
+    if (state === 'UNAVAILABLE' || state === 'UNLOADING') return;
+    become('UNAVAILABLE', `${ERROR_TABLE[error.code].label}: ${error.message}`);
+    hosting.log.error({ model: config.name, version }, `failed to load: ${reason}`);
+    for (const instance of instances) void instance.stop();
+  };
+
+  const instanceChanged = () => {
+    const failed = instances.find((instance) => instance.failure !== null)?.failure;
+    if (failed !== undefined && failed !== null) giveUp(failed);
+    else if (state === 'READY') changed();
+  };
+
+  const load = async () => {
+    try {
+      const directory = await source.directory;
+      if (state !== 'LOADING') return;
+      instances = expandInstances(config).map((expanded) =>
+        instanceOf(source, hosting, directory, expanded, instanceChanged),
+      );
+      const failures = await Promise.all(
+        instances.map((instance) => hosting.limitLoads(async () => (state === 'LOADING' ? instance.start() : null))),
+      );
+      const failed = failures.find((failure) => failure !== null);
+      if (failed !== undefined && failed !== null) giveUp(failed);
+      else if (state === 'LOADING') become('READY');
+    } catch (error) {
+      giveUp(errorInfo(error));
+    }
+  };
+
+  const stop = async () => {
+    const loaded = state !== 'UNAVAILABLE';
+    if (loaded) become('UNLOADING');
+    await Promise.all(instances.map((instance) => instance.stop()));
+    if (loaded) become('UNAVAILABLE', 'unloaded');
+  };
+
+  return {
+    source,
+    get state() {
+      return state;
+    },
+    load,
+    execute(index, batch) {
+      const instance = instances[index];
+      if (instance !== undefined && (state === 'READY' || state === 'LOADING')) {
+        instance.execute(batch);
+        return;
+      }
+      const why = instance === undefined ? `it has no instance ${index}` : reason;
+      failBatch(batch, false, {
+        code: 'UNAVAILABLE',
+        message: `model '${config.name}' version ${version} is not ready on this worker: ${why}`,
+      });
+    },
+    stop() {
+      stopping ??= stop();
+      return stopping;
+    },
+    describe: () => ({ version, state, reason, instances: instances.map((instance) => instance.describe()) }),
+    get unsettled() {
+      return instances.reduce((sum, instance) => sum + instance.unsettled, 0);
+    },
+    get liveThreads() {
+      return instances.reduce((sum, instance) => sum + instance.liveThreads, 0);
+    },
+  };
+}
+
+function instanceOf(
+  source: VersionSource,
+  hosting: HostingOptions,
+  modelDirectory: string,
+  { index, name, device, passive }: ExpandedInstance,
+  changed: () => void,
+): Instance {
+  const { config, configText, version } = source;
+  const { clock, log, limits, spawn, backendSettings } = hosting;
+  if (index >= limits.instances_per_model_max) {
+    const text = `model '${config.name}' wants more than ${limits.instances_per_model_max} instances on one worker`;
+    throw new NereidError('INVALID_ARG', text, { field: 'instance_group' });
+  }
+  return createInstance({
+    index,
+    passive,
+    signature: modelSignature(config),
+    clock,
+    log,
+    limits,
+    spawn,
+    changed,
+    setup: {
+      backend: config.backend,
+      config: configText,
+      version,
+      modelDirectory,
+      versionDirectory: join(modelDirectory, version),
+      instanceName: name,
+      device,
+      settings: { ...backendSettings[''], ...backendSettings[config.backend] },
+    },
+  });
+}

@@ -1,0 +1,28 @@
+import type { ErrorInfo, InferRequest } from '@nereid/protocol';
+import { sharedNowNs } from './shared-now.ts';
+import type { ThreadOutcome, ThreadTiming } from './thread-messages.ts';
+
+/** What became of a batch. */
+export interface BatchSettlement {
+  /** False where the batch never reached the model. */
+  readonly executed: boolean;
+  readonly timing: ThreadTiming;
+  /** One per request, in order. */
+  readonly outcomes: readonly ThreadOutcome[];
+}
+
+/** A batch given to an instance; it is settled exactly once. */
+export interface InstanceBatch {
+  /** The owner's number of the batch. */
+  readonly batch: number;
+  readonly requests: readonly InferRequest[];
+  /** `sharedNowNs` when the worker got it. */
+  readonly receivedNs: number;
+  settle(settlement: BatchSettlement): void;
+}
+
+/** Settles all of a batch's requests with one error. */
+export function failBatch(batch: InstanceBatch, executed: boolean, error: ErrorInfo): void {
+  const timing = { waitNs: sharedNowNs() - batch.receivedNs, inputNs: 0, inferNs: 0, outputNs: 0 };
+  batch.settle({ executed, timing, outcomes: batch.requests.map((): ThreadOutcome => ({ ok: false, error })) });
+}

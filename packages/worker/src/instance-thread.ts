@@ -1,0 +1,87 @@
+/**
+ * Entry of an instance's thread: loads its model, runs batches in the order in which they come, and
+ * ends by itself when told to stop (a thread that is terminated inside a run takes the process along).
+ */
+import { parentPort, workerData } from 'node:worker_threads';
+import { type BackendInstance, type BackendLog, backendNamed } from '@nereid/backends';
+import { decodeModelConfig, modelSignature } from '@nereid/config';
+import { errorInfo, NereidError } from '@nereid/protocol';
+import { runBatch, type ThreadModel } from './thread-execution.ts';
+import type { LogReport, StopOrder, ThreadOrder, ThreadReport, ThreadSetup } from './thread-messages.ts';
+
+/** How long a stopped thread waits for what its model has left open (timers, sockets). */
+const LINGER_MS = 100;
+
+const port = parentPort;
+if (port === null) throw new NereidError('INTERNAL', 'instance-thread is started as a worker thread only');
+
+const post = (report: ThreadReport, transfer: readonly ArrayBuffer[] = []) => port.postMessage(report, [...transfer]);
+
+function threadLog(): BackendLog {
+  const write = (level: LogReport['level']) => (text: string) => post({ kind: 'log', level, text: String(text) });
+  return { info: write('info'), warn: write('warn'), error: write('error') };
+}
+
+async function load(setup: ThreadSetup): Promise<ThreadModel> {
+  const config = decodeModelConfig(setup.config);
+  const backend = await backendNamed(setup.backend);
+  const { version, modelDirectory, versionDirectory, instanceName, device, settings } = setup;
+  const instance: BackendInstance = await backend.load({
+    config,
+    version,
+    modelDirectory,
+    versionDirectory,
+    instanceName,
+    device,
+    settings,
+    log: threadLog(),
+  });
+  return { signature: modelSignature(config), version, instance };
+}
+
+/** Works off what has come, one at a time. Resolves when told to stop. */
+function serve(model: ThreadModel): Promise<void> {
+  const orders: Exclude<ThreadOrder, StopOrder>[] = [];
+  let stopping = false;
+  let working = false;
+  return new Promise((resolve) => {
+    const work = async () => {
+      working = true;
+      for (let order = orders.shift(); order !== undefined; order = orders.shift()) {
+        const [frame, details] = order instanceof ArrayBuffer ? [order, []] : order;
+        const { report, transfer } = await runBatch(model, frame, details);
+        post(report, transfer);
+      }
+      working = false;
+      if (stopping) resolve();
+    };
+    port?.on('message', (order: ThreadOrder) => {
+      if ('kind' in order) stopping = true;
+      else orders.push(order);
+      if (!working) void work();
+    });
+  });
+}
+
+/** Lets the thread end once nothing is open any more, and soon in any case: no run is in progress here. */
+function end() {
+  port?.close();
+  setTimeout(() => process.exit(0), LINGER_MS).unref();
+}
+
+let model: ThreadModel | undefined;
+try {
+  model = await load(workerData as ThreadSetup);
+} catch (failure) {
+  post({ kind: 'load-failed', error: errorInfo(failure) });
+}
+if (model !== undefined) {
+  post({ kind: 'loaded', needsRequests: model.instance.needsRequests });
+  await serve(model);
+  try {
+    await model.instance.finalize();
+  } catch (failure) {
+    post({ kind: 'log', level: 'error', text: `finalize failed: ${errorInfo(failure).message}` });
+  }
+}
+end();

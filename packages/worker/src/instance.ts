@@ -1,0 +1,214 @@
+/**
+ * One instance of a model version, carried by a thread of its own.
+ *
+ * States: *idle* until started; *loading* while the first thread loads the model, from which a
+ * failure leads to *failed*; *ready*; *restarting* from the end of a thread that nobody asked to
+ * end until another one has loaded the model, with growing pauses between the tries; *failed* also
+ * when too many threads in a row got no further than loading; *stopping* from `stop` until the
+ * thread has ended by itself; *stopped*.
+ *
+ * A batch is *waiting* while no thread is ready, then *held* by the carrier. The end of a thread
+ * fails the batches that it held and no others.
+ */
+import type { ModelSignature } from '@nereid/config';
+import { type ErrorInfo, errorInfo, type InstanceDescription } from '@nereid/protocol';
+import type { Clock, Log, Timer } from '@nereid/runtime';
+import { failBatch, type InstanceBatch } from './instance-batch.ts';
+import { type Carrier, type SpawnThread, startCarrier } from './thread-carrier.ts';
+import type { ThreadSetup } from './thread-messages.ts';
+
+/** The fields of LIMITS that an instance keeps to. */
+export interface InstanceLimits {
+  readonly instance_start_timeout_ms: number;
+  readonly instance_restart_attempts_max: number;
+  readonly instance_restart_backoff_min_ms: number;
+  readonly instance_restart_backoff_max_ms: number;
+  readonly instances_per_model_max: number;
+}
+
+export interface InstanceOptions {
+  readonly index: number;
+  readonly passive: boolean;
+  readonly setup: ThreadSetup;
+  readonly signature: ModelSignature;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: InstanceLimits;
+  readonly spawn: SpawnThread;
+  /** It became ready, ceased to be, or failed. */
+  readonly changed: () => void;
+}
+
+export interface Instance {
+  /** Resolves when ready (null) or failed (why). Called at most once. */
+  start(): Promise<ErrorInfo | null>;
+  execute(batch: InstanceBatch): void;
+  /** Finishes what is held, fails what waits, lets the thread end. Idempotent. */
+  stop(): Promise<void>;
+  describe(): InstanceDescription;
+  /** Why it has failed, null in all other states. */
+  readonly failure: ErrorInfo | null;
+  /** Batches not settled yet. */
+  readonly unsettled: number;
+  readonly liveThreads: number;
+}
+
+type InstanceState = 'idle' | 'loading' | 'ready' | 'restarting' | 'failed' | 'stopping' | 'stopped';
+
+const MS_IN_US = 1000;
+
+export function createInstance(options: InstanceOptions): Instance {
+  const { setup, signature, clock, limits, log } = options;
+  const name = setup.instanceName;
+  const waiting: InstanceBatch[] = [];
+  let state: InstanceState = 'idle';
+  let failure: ErrorInfo | null = null;
+  let carrier: Carrier | undefined;
+  let liveThreads = 0;
+  /** Threads that ended since a batch last came back; sets the pause before the next try. */
+  let endsInARow = 0;
+  /** Those of them that held no batch when they ended. */
+  let fruitlessInARow = 0;
+  let timer: Timer | undefined;
+  let reportStart: (why: ErrorInfo | null) => void = () => {};
+  let reportStop: () => void = () => {};
+  let stopping: Promise<void> | undefined;
+
+  const unavailable = (why: string): ErrorInfo => ({
+    code: 'UNAVAILABLE',
+    message: `instance '${name}' of model '${signature.name}' is not available: ${why}`,
+  });
+
+  const failWaiting = (why: string) => {
+    for (const batch of waiting.splice(0)) failBatch(batch, false, unavailable(why));
+  };
+
+  const fail = (why: ErrorInfo) => {
+    state = 'failed';
+    failure = why;
+    failWaiting(why.message);
+    reportStart(why);
+    options.changed();
+  };
+
+  const post = (to: Carrier, batch: InstanceBatch) => {
+    try {
+      to.post(batch);
+    } catch (wrong) {
+      failBatch(batch, false, errorInfo(wrong));
+    }
+  };
+
+  const becomeReady = (from: Carrier) => {
+    timer?.cancel();
+    if (state === 'stopping' || state === 'failed') return;
+    state = 'ready';
+    for (const batch of waiting.splice(0)) post(from, batch);
+    reportStart(null);
+    options.changed();
+  };
+
+  const restart = (why: ErrorInfo, lost: number) => {
+    endsInARow++;
+    fruitlessInARow = lost > 0 ? 0 : fruitlessInARow + 1;
+    log.error({ model: signature.name, instance: name, batches_failed: lost }, why.message);
+    if (fruitlessInARow > limits.instance_restart_attempts_max) {
+      fail({ ...why, message: `${why.message} (given up after ${limits.instance_restart_attempts_max} restarts)` });
+      return;
+    }
+    state = 'restarting';
+    const pauseMs = Math.min(
+      limits.instance_restart_backoff_min_ms * 2 ** (endsInARow - 1),
+      limits.instance_restart_backoff_max_ms,
+    );
+    timer = clock.at(clock.nowUs() + pauseMs * MS_IN_US, startThread);
+    options.changed();
+  };
+
+  const ended = (of: Carrier, why: ErrorInfo, lost: readonly InstanceBatch[]) => {
+    liveThreads--;
+    for (const batch of lost) failBatch(batch, true, why);
+    if (of === carrier) {
+      carrier = undefined;
+      timer?.cancel();
+      if (state === 'loading') fail(why);
+      else if (state === 'ready' || state === 'restarting') restart(why, lost.length);
+    }
+    if (state === 'stopping' && liveThreads === 0) {
+      state = 'stopped';
+      reportStop();
+    }
+  };
+
+  const startThread = () => {
+    liveThreads++;
+    const started: Carrier = startCarrier({
+      setup,
+      signature,
+      spawn: options.spawn,
+      log,
+      loaded: () => becomeReady(started),
+      returned: () => {
+        endsInARow = 0;
+        fruitlessInARow = 0;
+      },
+      ended: (why, lost) => ended(started, why, lost),
+    });
+    carrier = started;
+    timer = clock.at(clock.nowUs() + limits.instance_start_timeout_ms * MS_IN_US, () => {
+      if (state === 'stopping') return;
+      // Given up, not terminated: should it load after all, it ends at once by itself.
+      started.stop();
+      carrier = undefined;
+      fail(unavailable(`its model did not load within ${limits.instance_start_timeout_ms} ms`));
+    });
+  };
+
+  const stop = async () => {
+    const before = state;
+    state = liveThreads === 0 ? 'stopped' : 'stopping';
+    if (before === 'restarting' && carrier === undefined) timer?.cancel();
+    failWaiting('it is being unloaded');
+    reportStart(unavailable('it is being unloaded'));
+    if (state === 'stopped') return;
+    await new Promise<void>((resolve) => {
+      reportStop = resolve;
+      carrier?.stop();
+    });
+  };
+
+  return {
+    start() {
+      state = 'loading';
+      return new Promise((resolve) => {
+        reportStart = resolve;
+        startThread();
+      });
+    },
+    execute(batch) {
+      if (state === 'ready' && carrier !== undefined) post(carrier, batch);
+      else if (state === 'loading' || state === 'restarting') waiting.push(batch);
+      else failBatch(batch, false, unavailable(failure?.message ?? 'it is being unloaded'));
+    },
+    stop() {
+      stopping ??= stop();
+      return stopping;
+    },
+    describe: () => ({
+      index: options.index,
+      name,
+      ready: state === 'ready',
+      passive: options.passive,
+      batches: [...(carrier?.held.values() ?? []), ...waiting].map(({ batch }) => batch),
+    }),
+    get failure() {
+      return state === 'failed' ? failure : null;
+    },
+    get unsettled() {
+      return (carrier?.held.size ?? 0) + waiting.length;
+    },
+    get liveThreads() {
+      return liveThreads;
+    },
+  };
+}

@@ -1,0 +1,155 @@
+/** What a worker does with each message: the only place where messages become effects. */
+import type { DescribedMessage, Epoch, ExecuteEntry, ExecuteMessage, Message, ProcessId } from '@nereid/protocol';
+import { compareEpochs } from '@nereid/protocol';
+import type { Mailbox } from '@nereid/transport';
+import { type AnsweredBatch, sendAnswers } from './batch-answers.ts';
+import { createHostedModel, type HostedModel, type HostedModelOptions } from './hosted-model.ts';
+import { failBatch, type InstanceBatch } from './instance-batch.ts';
+import { sharedNowNs } from './shared-now.ts';
+
+export interface WorkerLoop {
+  receive(messages: readonly Message[]): void;
+  /** No more work is taken; resolves when all batches are answered and all threads have ended. */
+  stop(): Promise<void>;
+  readonly unsettled: number;
+  readonly running: number;
+  readonly liveThreads: number;
+}
+
+const NONE: readonly ExecuteEntry[] = [];
+
+/** `mailbox` is asked for late: it is opened with this loop's `receive`. */
+export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mailbox): WorkerLoop {
+  const models = new Map<string, HostedModel>();
+  let executions = 0;
+  let stopping = false;
+
+  const modelNamed = (name: string) => {
+    const known = models.get(name);
+    if (known !== undefined) return known;
+    const created: HostedModel = createHostedModel(name, options, () => {
+      // Unasked, to the present owner: something about this model changed.
+      if (created.fence !== null) describe(created, created.fence.owner, 0);
+    });
+    models.set(name, created);
+    return created;
+  };
+
+  const describe = (model: HostedModel, to: ProcessId, askedAt: number) => {
+    const described: DescribedMessage = {
+      kind: 'described',
+      model: model.name,
+      worker: mailbox().id,
+      askedAt,
+      versions: model.describe(),
+      draining: model.draining || stopping,
+    };
+    mailbox().send(to, described);
+  };
+
+  /** False for a message of an owner that has been replaced; it learns of it. */
+  const passesFence = (model: HostedModel, sent: Epoch, batch: number) => {
+    const highest = model.fence;
+    if (highest !== null && compareEpochs(sent, highest) < 0) {
+      mailbox().send(sent.owner, { kind: 'refused', model: model.name, batch, sent, highest });
+      return false;
+    }
+    model.fence = sent;
+    return true;
+  };
+
+  const execute = (model: HostedModel, message: ExecuteMessage, receivedNs: number) => {
+    const { entries, duplicates } = withoutRunning(model.running, message.entries);
+    const found = model.version(message.version);
+    const answered: AnsweredBatch = {
+      message,
+      entries,
+      duplicates,
+      signature: found?.signature ?? null,
+      execution: `${mailbox().id}/${++executions}`,
+    };
+    // The present owner hears of it, which may be another than the one that sent it.
+    const owner = () => model.fence?.owner ?? message.epoch.owner;
+    if (entries.length === 0) {
+      sendAnswers(mailbox(), owner(), answered, null);
+      return;
+    }
+    for (const { id } of entries) model.running.add(id);
+    const batch: InstanceBatch = {
+      batch: message.batch,
+      requests: entries.map(({ request }) => request),
+      receivedNs,
+      settle(settlement) {
+        for (const { id } of entries) model.running.delete(id);
+        sendAnswers(mailbox(), owner(), answered, settlement);
+      },
+    };
+    if (found !== undefined && !stopping) {
+      found.hosted.execute(message.instance, batch);
+      return;
+    }
+    const why = stopping ? 'this worker is stopping' : 'it is not loaded on this worker';
+    failBatch(batch, false, {
+      code: 'UNAVAILABLE',
+      message: `model '${model.name}' version ${message.version} is not ready: ${why}`,
+    });
+  };
+
+  const handle = (message: Message, receivedNs: number) => {
+    switch (message.kind) {
+      case 'execute': {
+        const model = modelNamed(message.model);
+        if (passesFence(model, message.epoch, message.batch)) execute(model, message, receivedNs);
+        return;
+      }
+      case 'describe': {
+        const model = modelNamed(message.model);
+        if (passesFence(model, message.epoch, 0)) describe(model, message.epoch.owner, message.askedAt);
+        return;
+      }
+      case 'control': {
+        const model = modelNamed(message.model);
+        if (!passesFence(model, message.epoch, 0)) return;
+        model.draining = message.action === 'drain';
+        if (message.action === 'load' && !stopping) model.hold(message);
+        else if (message.action === 'unload') model.release();
+        else describe(model, message.epoch.owner, 0);
+        return;
+      }
+      default:
+        options.log.warn({ kind: message.kind }, 'a worker does not handle this kind of message');
+    }
+  };
+
+  const sum = (count: (model: HostedModel) => number) =>
+    [...models.values()].reduce((total, model) => total + count(model), 0);
+
+  return {
+    receive(messages) {
+      const receivedNs = sharedNowNs();
+      for (const message of messages) handle(message, receivedNs);
+    },
+    async stop() {
+      stopping = true;
+      await Promise.all([...models.values()].map((model) => model.stop()));
+    },
+    get unsettled() {
+      return sum((model) => model.unsettled);
+    },
+    get running() {
+      return sum((model) => model.running.size);
+    },
+    get liveThreads() {
+      return sum((model) => model.liveThreads);
+    },
+  };
+}
+
+/** A request that runs already is not run twice at the same time; one that is over may run again (PROTOCOL R25). */
+function withoutRunning(running: ReadonlySet<string>, entries: readonly ExecuteEntry[]) {
+  if (!entries.some(({ id }) => running.has(id))) return { entries, duplicates: NONE };
+  return {
+    entries: entries.filter(({ id }) => !running.has(id)),
+    duplicates: entries.filter(({ id }) => running.has(id)),
+  };
+}

@@ -1,0 +1,130 @@
+/**
+ * A thread that carries an instance, from its start to its end, and the batches it holds: those
+ * posted and not yet back. It is never terminated (in the middle of a run that would abort the
+ * process): told to stop, it finishes what it holds and ends by itself.
+ */
+import type { Worker } from 'node:worker_threads';
+import type { ModelSignature } from '@nereid/config';
+import { type ErrorInfo, errorInfo, type InferRequest } from '@nereid/protocol';
+import type { Log } from '@nereid/runtime';
+import { packBatch } from './batch-frame.ts';
+import type { BatchSettlement, InstanceBatch } from './instance-batch.ts';
+import { splitRows } from './join-split.ts';
+import { openResult } from './result-frame.ts';
+import type { RequestDetail, StopOrder, ThreadOutcome, ThreadReport, ThreadSetup } from './thread-messages.ts';
+
+/** Starts a thread; the seam at which tests end threads from outside. */
+export type SpawnThread = (setup: ThreadSetup) => Worker;
+
+export interface CarrierOptions {
+  readonly setup: ThreadSetup;
+  readonly signature: ModelSignature;
+  readonly spawn: SpawnThread;
+  readonly log: Log;
+  /** The model is loaded. Called at most once, before anything else. */
+  readonly loaded: () => void;
+  /** A batch came back; the batch is settled after this. */
+  readonly returned: () => void;
+  /** The thread is gone, with these batches. Called exactly once, last. */
+  readonly ended: (why: ErrorInfo, lost: readonly InstanceBatch[]) => void;
+}
+
+export interface Carrier {
+  readonly held: ReadonlyMap<number, InstanceBatch>;
+  /** Throws INTERNAL where the batch's inputs cannot be joined. */
+  post(batch: InstanceBatch): void;
+  stop(): void;
+}
+
+const STOP: StopOrder = { kind: 'stop' };
+
+/** Starts the thread. */
+export function startCarrier(options: CarrierOptions): Carrier {
+  const { setup, signature, log } = options;
+  const held = new Map<number, InstanceBatch>();
+  const thread = options.spawn(setup);
+  let needsRequests = false;
+  let sequence = 0;
+  let loadError: ErrorInfo | undefined;
+  let thrown: unknown;
+
+  const settle = (number: number, makeSettlement: (batch: InstanceBatch) => BatchSettlement) => {
+    const batch = held.get(number);
+    if (batch === undefined) return;
+    held.delete(number);
+    options.returned();
+    batch.settle(makeSettlement(batch));
+  };
+
+  const settleFrame = (frame: ArrayBuffer, others: readonly ArrayBuffer[]) => {
+    const { sequence: number, timing, outputs } = openResult(signature, frame, others);
+    settle(number, ({ requests }) => ({ executed: true, timing, outcomes: splitOutputs(requests, outputs) }));
+  };
+
+  thread.on('message', (report: ThreadReport) => {
+    if (report instanceof ArrayBuffer) settleFrame(report, []);
+    else if (isBuffers(report)) settleFrame(report[0] ?? new ArrayBuffer(0), report.slice(1));
+    else if (report.kind === 'outcomes') {
+      const { timing, outcomes } = report;
+      settle(report.sequence, () => ({ executed: true, timing, outcomes }));
+    } else if (report.kind === 'log') log[report.level]({ instance: setup.instanceName }, report.text);
+    else if (report.kind === 'load-failed') loadError = report.error;
+    else {
+      needsRequests = report.needsRequests;
+      options.loaded();
+    }
+  });
+  thread.on('error', (error) => {
+    thrown = error;
+  });
+  thread.on('exit', (code) => {
+    const words = thrown === undefined ? `its thread ended with exit code ${code}` : errorInfo(thrown).message;
+    const message = `instance '${setup.instanceName}' of model '${signature.name}' ended: ${words}`;
+    const lost = [...held.values()];
+    held.clear();
+    options.ended(loadError ?? { code: 'INTERNAL', message }, lost);
+  });
+
+  return {
+    held,
+    post(batch) {
+      const number = ++sequence;
+      const frame = packBatch(signature, batch.requests, number, batch.receivedNs);
+      held.set(number, batch);
+      thread.postMessage(needsRequests ? [frame, batch.requests.map(requestDetail)] : frame, [frame]);
+    },
+    stop: () => thread.postMessage(STOP),
+  };
+}
+
+function isBuffers(report: Exclude<ThreadReport, ArrayBuffer>): report is readonly ArrayBuffer[] {
+  return Array.isArray(report);
+}
+
+function splitOutputs(
+  requests: readonly InferRequest[],
+  outputs: ReturnType<typeof openResult>['outputs'],
+): ThreadOutcome[] {
+  if (requests.length === 1) return [{ ok: true, parameters: {}, outputs }];
+  const rows = requests.map((request) => request.inputs[0]?.shape[0] ?? 1);
+  try {
+    const split = outputs.map((output) => splitRows(output, rows));
+    return requests.map((_, i) => ({ ok: true, parameters: {}, outputs: split.flatMap((parts) => parts[i] ?? []) }));
+  } catch (wrong) {
+    const error = errorInfo(wrong);
+    return requests.map(() => ({ ok: false, error }));
+  }
+}
+
+function requestDetail(request: InferRequest): RequestDetail {
+  return [
+    request.id,
+    request.correlationId,
+    request.sequenceStart,
+    request.sequenceEnd,
+    request.priority,
+    request.timeoutUs,
+    request.parameters,
+    request.requestedOutputs,
+  ];
+}

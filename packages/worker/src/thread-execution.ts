@@ -1,0 +1,200 @@
+/** One batch on an instance's thread: opened, run, and made into what goes back to the worker. */
+import type { BackendInstance, Batch, BatchRequest, BatchResult } from '@nereid/backends';
+import type { ModelSignature } from '@nereid/config';
+import { type ErrorInfo, errorInfo, NereidError, type Tensor } from '@nereid/protocol';
+import { type OpenedBatch, openBatch } from './batch-frame.ts';
+import { splitRows } from './join-split.ts';
+import { packResult, setOutputNs } from './result-frame.ts';
+import { sharedNowNs } from './shared-now.ts';
+import type { RequestDetail, ThreadOutcome, ThreadReport, ThreadTiming } from './thread-messages.ts';
+
+export interface ThreadModel {
+  readonly signature: ModelSignature;
+  readonly version: string;
+  readonly instance: BackendInstance;
+}
+
+/** A report and the buffers that it gives away. */
+export interface PackedReport {
+  readonly report: ThreadReport;
+  readonly transfer: readonly ArrayBuffer[];
+}
+
+/**
+ * Runs a batch. Never throws: what fails becomes the outcome of its requests. A failed batch of
+ * several requests is split and each tried alone once, so that one bad request does not take the
+ * others with it; models that see requests one by one say themselves which of them fail.
+ */
+export async function runBatch(
+  model: ThreadModel,
+  frame: ArrayBuffer,
+  details: readonly RequestDetail[],
+): Promise<PackedReport> {
+  const startNs = sharedNowNs();
+  const opened = openBatch(model.signature, frame);
+  const { needsRequests } = model.instance;
+  let runNs = startNs;
+  let endNs = startNs;
+  const timing = (): ThreadTiming => ({
+    waitNs: startNs - opened.receivedNs,
+    inputNs: runNs - startNs,
+    inferNs: endNs - runNs,
+    outputNs: sharedNowNs() - endNs,
+  });
+  try {
+    const batch: Batch = {
+      requests: needsRequests ? batchRequests(model, opened, details) : [],
+      rows: opened.rows,
+      joined: opened.joined,
+      wantedOutputs: opened.wantedOutputs,
+    };
+    runNs = sharedNowNs();
+    const result = await execute(model, opened, batch);
+    endNs = sharedNowNs();
+    return packReport(model, opened.sequence, timing, result);
+  } catch (failure) {
+    if (endNs < runNs) endNs = sharedNowNs();
+    const error = errorInfo(failure);
+    const outcomes = opened.rows.map((): ThreadOutcome => ({ ok: false, error }));
+    return { report: { kind: 'outcomes', sequence: opened.sequence, timing: timing(), outcomes }, transfer: [] };
+  }
+}
+
+async function execute(model: ThreadModel, opened: OpenedBatch, batch: Batch): Promise<BatchResult | ThreadOutcome[]> {
+  try {
+    return await checkedExecute(model, batch);
+  } catch (failure) {
+    if (model.instance.needsRequests || opened.rows.length === 1) throw failure;
+    return runSingly(model, opened);
+  }
+}
+
+async function checkedExecute(model: ThreadModel, batch: Batch): Promise<BatchResult> {
+  const result = await model.instance.execute(batch);
+  if (result.kind === 'each' && result.outcomes.length !== batch.rows.length) {
+    const text = `model '${model.signature.name}' gave ${result.outcomes.length} outcomes for ${batch.rows.length} requests`;
+    throw new NereidError('INTERNAL', text);
+  }
+  if (result.kind === 'joined' && model.signature.maxBatchSize > 0) {
+    const total = batch.rows.reduce((sum, count) => sum + count, 0);
+    const wrong = result.outputs.find((output) => output.shape[0] !== total);
+    if (wrong !== undefined) {
+      const text = `output '${wrong.name}' of model '${model.signature.name}' has shape [${wrong.shape.join(',')}] for a batch of ${total} rows`;
+      throw new NereidError('INTERNAL', text);
+    }
+  }
+  return result;
+}
+
+async function runSingly(model: ThreadModel, opened: OpenedBatch): Promise<ThreadOutcome[]> {
+  const inputs = opened.joined.map((input) => splitRows(input, opened.rows));
+  const outcomes: ThreadOutcome[] = [];
+  for (const [index, rows] of opened.rows.entries()) {
+    const joined = inputs.flatMap((parts) => parts[index] ?? []);
+    try {
+      const result = await checkedExecute(model, {
+        requests: [],
+        rows: [rows],
+        joined,
+        wantedOutputs: opened.wantedOutputs,
+      });
+      outcomes.push(
+        result.kind === 'joined'
+          ? { ok: true, parameters: {}, outputs: result.outputs }
+          : threadOutcome(result.outcomes[0]),
+      );
+    } catch (failure) {
+      outcomes.push({ ok: false, error: errorInfo(failure) });
+    }
+  }
+  return outcomes;
+}
+
+function batchRequests(model: ThreadModel, opened: OpenedBatch, details: readonly RequestDetail[]): BatchRequest[] {
+  const single = details.length === 1;
+  const inputs = single ? [] : opened.joined.map((input) => splitRows(input, opened.rows));
+  return details.map((detail, index) => {
+    const [id, correlationId, sequenceStart, sequenceEnd, priority, timeoutUs, parameters, requestedOutputs] = detail;
+    return {
+      request: {
+        modelName: model.signature.name,
+        modelVersion: model.version,
+        id,
+        correlationId,
+        sequenceStart,
+        sequenceEnd,
+        priority,
+        timeoutUs,
+        parameters,
+        inputs: single ? opened.joined : inputs.flatMap((parts) => parts[index] ?? []),
+        requestedOutputs,
+      },
+      signal: new AbortController().signal,
+    };
+  });
+}
+
+type BackendOutcome = Extract<BatchResult, { kind: 'each' }>['outcomes'][number];
+
+function threadOutcome(outcome: BackendOutcome | undefined): ThreadOutcome {
+  if (outcome === undefined || Symbol.asyncIterator in outcome) {
+    const error: ErrorInfo = {
+      code: 'UNSUPPORTED',
+      message: 'the model answers with a stream, which is not served yet',
+    };
+    return { ok: false, error };
+  }
+  if (!outcome.ok) return outcome;
+  return { ok: true, parameters: outcome.response.parameters, outputs: outcome.response.outputs };
+}
+
+function packReport(
+  model: ThreadModel,
+  sequence: number,
+  timing: () => ThreadTiming,
+  result: BatchResult | ThreadOutcome[],
+): PackedReport {
+  if (!Array.isArray(result) && result.kind === 'joined') {
+    return packFrame(model, sequence, timing, result.outputs, true);
+  }
+  const outcomes = Array.isArray(result) ? result : result.outcomes.map(threadOutcome);
+  const only = outcomes.length === 1 ? outcomes[0] : undefined;
+  if (only?.ok !== true || Object.keys(only.parameters).length > 0) {
+    const { compact, buffer } = compactOutcomes(outcomes);
+    return { report: { kind: 'outcomes', sequence, timing: timing(), outcomes: compact }, transfer: [buffer] };
+  }
+  // What a model returned for a request may still be its own: it is copied.
+  return packFrame(model, sequence, timing, only.outputs, false);
+}
+
+function packFrame(
+  model: ThreadModel,
+  sequence: number,
+  timing: () => ThreadTiming,
+  outputs: readonly Tensor[],
+  giveAway: boolean,
+): PackedReport {
+  const { frame, others } = packResult(model.signature, sequence, timing(), outputs, giveAway);
+  setOutputNs(frame, timing().outputNs);
+  return others.length === 0
+    ? { report: frame, transfer: [frame] }
+    : { report: [frame, ...others], transfer: [frame, ...others] };
+}
+
+/** Copies all outputs into one buffer: a cloned view would take its whole buffer along. */
+function compactOutcomes(outcomes: readonly ThreadOutcome[]) {
+  let size = 0;
+  for (const outcome of outcomes) if (outcome.ok) for (const { data } of outcome.outputs) size += data.byteLength;
+  const bytes = new Uint8Array(size);
+  let offset = 0;
+  const move = (tensor: Tensor): Tensor => {
+    bytes.set(tensor.data, offset);
+    const data = bytes.subarray(offset, offset + tensor.data.byteLength);
+    offset += tensor.data.byteLength;
+    return { ...tensor, data };
+  };
+  const compact = outcomes.map((outcome) =>
+    outcome.ok ? { ...outcome, outputs: outcome.outputs.map(move) } : outcome,
+  );
+  return { compact, buffer: bytes.buffer };
+}
