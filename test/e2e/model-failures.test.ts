@@ -6,6 +6,8 @@ import { createModelFolder, type ModelFolder } from './model-folder.ts';
 import { type Answer, infer, oneInput } from './requests.ts';
 import { type Served, serve } from './serve.ts';
 
+/** The value over which a recorder waits. */
+const LONG = 101;
 const ECHO = 'requests.map((request) => ({ outputs: { VALUE: request.inputs.get("VALUE") } }))';
 
 let folder: ModelFolder;
@@ -42,21 +44,23 @@ beforeAll(async () => {
      }`,
   );
   folder.addJavaScript('wrong_output', `export const execute = (requests) => requests.map(() => ({ outputs: {} }));`);
-  // Writes down each value that it is given; waits until the file "go" is there for values over 100.
-  folder.addJavaScript(
-    'recorder',
-    `import { appendFileSync, existsSync } from 'node:fs';
-     import { setTimeout } from 'node:timers/promises';
-     const folder = ${JSON.stringify(folder.path)};
-     export async function execute(requests) {
-       for (const request of requests) {
-         const [value] = request.inputs.get('VALUE').data;
-         appendFileSync(folder + '/executed', value + '\\n');
-         while (value > 100 && !existsSync(folder + '/go')) await setTimeout(10);
-       }
-       return ${ECHO};
-     }`,
-  );
+  // Writes down each value that it is given; over a LONG one it waits until its file "go" is there.
+  for (const name of ['recorder', 'other_recorder']) {
+    const file = JSON.stringify(join(folder.path, name));
+    folder.addJavaScript(
+      name,
+      `import { appendFileSync, existsSync } from 'node:fs';
+       import { setTimeout } from 'node:timers/promises';
+       export async function execute(requests) {
+         for (const request of requests) {
+           const [value] = request.inputs.get('VALUE').data;
+           appendFileSync(${file} + '.executed', value + '\\n');
+           while (value === ${LONG} && !existsSync(${file} + '.go')) await setTimeout(10);
+         }
+         return ${ECHO};
+       }`,
+    );
+  }
   served = await serve([folder.path]);
 });
 afterAll(async () => {
@@ -117,33 +121,65 @@ test('an error outside of any request does not end the server', async () => {
   await expectEcho('echo', 4);
 });
 
-test('a client that leaves: its waiting request is never executed, its running one is forgotten', async () => {
-  const executed = () => {
-    const file = join(folder.path, 'executed');
-    return existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : [];
+describe('a client that leaves', () => {
+  const pending = (model: string) => metric(served.metrics, 'nv_inference_pending_request_count', { model });
+  const executed = (model: string) => {
+    const file = join(folder.path, `${model}.executed`);
+    return existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n').map(Number) : [];
   };
-  const leave = new AbortController();
-  const send = (value: number, signal?: AbortSignal) =>
-    fetch(`${served.http}/v2/models/recorder/infer`, {
+  const finish = (model: string) => writeFileSync(join(folder.path, `${model}.go`), '');
+
+  const send = (model: string, value: number, signal?: AbortSignal): Promise<number | 'left'> =>
+    fetch(`${served.http}/v2/models/${model}/infer`, {
       method: 'POST',
       body: oneInput('VALUE', 'INT32', [1], [value]),
       ...(signal === undefined ? {} : { signal }),
-    });
-  const pending = () => metric(served.metrics, 'nv_inference_pending_request_count', { model: 'recorder' });
+    }).then(
+      (response) => response.arrayBuffer().then(() => response.status),
+      () => 'left' as const,
+    );
 
-  const running = send(101, leave.signal).catch(() => 'left');
-  await eventually('the first runs', async () => executed().includes('101'));
-  const waiting = send(2, leave.signal).catch(() => 'left');
-  const staying = send(3);
-  await eventually('two wait', async () => (await pending()) === 2);
-  leave.abort();
-  expect(await running).toBe('left');
-  expect(await waiting).toBe('left');
-  await eventually('one waits', async () => (await pending()) === 1);
+  test('is forgotten: what waits in the queue is never executed', async () => {
+    const leaving = new AbortController();
+    try {
+      const running = send('recorder', LONG, leaving.signal);
+      await eventually('the first runs', async () => executed('recorder').includes(LONG));
+      const next = send('recorder', 2);
+      await eventually('one waits', async () => (await pending('recorder')) === 1);
+      const waiting = send('recorder', 3, leaving.signal);
+      await eventually('two wait', async () => (await pending('recorder')) === 2);
+      const last = send('recorder', 4);
+      await eventually('three wait', async () => (await pending('recorder')) === 3);
+      leaving.abort();
+      expect([await running, await waiting]).toEqual(['left', 'left']);
+      await eventually('two wait', async () => (await pending('recorder')) === 2);
+      finish('recorder');
+      expect([await next, await last]).toEqual([200, 200]);
+      expect(executed('recorder')).toEqual([LONG, 2, 4]);
+      expect(await pending('recorder')).toBe(0);
+      await expectEcho('recorder', 5);
+    } finally {
+      finish('recorder');
+    }
+  });
 
-  writeFileSync(join(folder.path, 'go'), '');
-  expect((await staying).status).toBe(200);
-  expect(executed()).toEqual(['101', '3']);
-  expect(await pending()).toBe(0);
-  await expectEcho('recorder', 4);
+  test('is forgotten: what is next at the instance is not executed either', async () => {
+    const leaving = new AbortController();
+    try {
+      const running = send('other_recorder', LONG);
+      await eventually('the first runs', async () => executed('other_recorder').includes(LONG));
+      const next = send('other_recorder', 2, leaving.signal);
+      await eventually('one waits', async () => (await pending('other_recorder')) === 1);
+      leaving.abort();
+      expect(await next).toBe('left');
+      // Each request has a connection of its own: that its end has been seen shows in nothing before this answer.
+      await expectEcho('echo', 6);
+      finish('other_recorder');
+      expect(await running).toBe(200);
+      await expectEcho('other_recorder', 3);
+      expect(executed('other_recorder')).toEqual([LONG, 3]);
+    } finally {
+      finish('other_recorder');
+    }
+  });
 });

@@ -56,13 +56,13 @@ const cases: [rule: string, flags: () => string[], code: number, text: RegExp][]
     'an HTTP port in use names the flag',
     () => [...ports(occupiedPort), `--model-repository=${SAMPLES}`],
     1,
-    /in use.*--http-port/,
+    /another process.*--http-port/,
   ],
   [
     'a metrics port in use names the flag',
     () => [...ports(free[0], occupiedPort), `--model-repository=${SAMPLES}`],
     1,
-    /in use.*--metrics-port/,
+    /another process.*--metrics-port/,
   ],
 ];
 

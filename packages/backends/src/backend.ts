@@ -2,7 +2,7 @@
  * The contract between an instance's thread or process and what runs the model.
  * Everything here runs on the instance's own thread; nothing of onnxruntime shows.
  */
-import type { ModelConfig } from '@nereid/config';
+import type { ModelConfig, ModelSignature } from '@nereid/config';
 import type { InferRequest, InferResponse, Outcome, Tensor } from '@nereid/protocol';
 
 /** Where an instance runs. `id` is the GPU's index, 0 on the CPU. */
@@ -14,6 +14,12 @@ export interface Device {
 export interface InstanceLoad {
   /** Completed and normalised. */
   readonly config: ModelConfig;
+  /**
+   * `modelSignature` and `modelConfigJson` of the config, made by the caller: a backend imports
+   * nothing of @nereid/config but types, since loading that takes longer than starting a thread.
+   */
+  readonly signature: ModelSignature;
+  readonly configJson: string;
   readonly version: string;
   /** Absolute folders of the model and of this version in it. */
   readonly modelDirectory: string;

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseModelConfig } from '@nereid/config';
+import { modelConfigJson, modelSignature, parseModelConfig } from '@nereid/config';
 import type { BackendLog, InstanceLoad } from './backend.ts';
 
 /** The models that tests of backends and worker use, one folder each. */
@@ -21,6 +21,8 @@ export function textLoad(modelDirectory: string, config: string): InstanceLoad {
   const parsed = parseModelConfig(config, 'config.pbtxt');
   return {
     config: parsed,
+    signature: modelSignature(parsed),
+    configJson: modelConfigJson(parsed),
     version: '1',
     modelDirectory,
     versionDirectory: join(modelDirectory, '1'),

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type ModelSignature, modelConfigJson, modelSignature } from '@nereid/config';
+import type { ModelSignature } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad } from './backend.ts';
 import type { ModelContext, ModelModule } from './javascript-model.ts';
@@ -23,7 +23,7 @@ const DEFAULT_FILENAME = 'model.mjs';
 export const javascriptBackend: Backend = {
   name: 'javascript',
   async load(load: InstanceLoad): Promise<BackendInstance> {
-    const signature = modelSignature(load.config);
+    const { signature } = load;
     if (signature.decoupled) {
       throw new NereidError(
         'UNSUPPORTED',
@@ -33,7 +33,7 @@ export const javascriptBackend: Backend = {
     const module = await importModel(load);
     try {
       await module.initialize?.({
-        modelConfig: JSON.parse(modelConfigJson(load.config)),
+        modelConfig: JSON.parse(load.configJson),
         instanceName: load.instanceName,
         device: load.device,
         version: load.version,

@@ -4,7 +4,7 @@
  */
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type ModelSignature, modelSignature } from '@nereid/config';
+import type { ModelSignature } from '@nereid/config';
 import { NereidError, type Tensor } from '@nereid/protocol';
 import { InferenceSession, type Tensor as OrtTensor } from 'onnxruntime-node';
 import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad } from './backend.ts';
@@ -30,8 +30,8 @@ interface LoadedSession {
 export const onnxruntimeBackend: Backend = {
   name: 'onnxruntime',
   async load(load: InstanceLoad): Promise<BackendInstance> {
-    const signature = modelSignature(load.config);
-    const { session, defaults } = await openSession(load, signature, await modelPath(load));
+    const { signature } = load;
+    const { session, defaults } = await openSession(load, await modelPath(load));
     try {
       checkSession(signature, session.inputMetadata, session.outputMetadata);
     } catch (refusal) {
@@ -58,10 +58,10 @@ async function modelPath(load: InstanceLoad): Promise<string> {
   }
 }
 
-async function openSession(load: InstanceLoad, signature: ModelSignature, path: string): Promise<LoadedSession> {
+async function openSession(load: InstanceLoad, path: string): Promise<LoadedSession> {
   const options = sessionOptions(load);
   const session = await createSession(load, path, options);
-  const hidden = signature.inputs.filter((input) => input.optional && !session.inputNames.includes(input.name));
+  const hidden = load.signature.inputs.filter((input) => input.optional && !session.inputNames.includes(input.name));
   if (hidden.length === 0) return { session, defaults: new Map() };
 
   const taken = takeOverridableInputs(await readFile(path), new Set(hidden.map((input) => input.name)));

@@ -1,11 +1,10 @@
 #!/usr/bin/env node
 import { openSync, readFileSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { systemClock } from '@nereid/runtime';
+import { packageVersion, systemClock } from '@nereid/runtime';
 import { createServer } from '@nereid/server';
 import { runCommandLine } from './command-line.ts';
 import { checkModels } from './models-check.ts';
-import { packageVersion } from './package-version.ts';
 import { type ServeProcess, serve } from './serve.ts';
 import { STOP_SIGNALS } from './stop-signals.ts';
 
@@ -31,7 +30,7 @@ const host: ServeProcess = {
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
 const exitCode = await runCommandLine(process.argv.slice(2), {
-  version: packageVersion(),
+  version: packageVersion(import.meta.url),
   stdout: host.stdout,
   stderr: host.stderr,
   serve: (argv) => serve(argv, host),

@@ -2,17 +2,23 @@ import { expect, it } from 'vitest';
 import { modelRows, renderModelTable } from './model-table.ts';
 
 it("is Triton's table, sorted by model, with states and reasons", () => {
-  const rows = modelRows([
-    { name: 'simple', versions: [{ version: '1', state: 'READY', reason: '' }] },
-    {
-      name: 'broken',
-      versions: [
-        { version: '1', state: 'UNAVAILABLE', reason: 'Internal: no such file' },
-        { version: '10', state: 'READY', reason: '' },
-      ],
-    },
-    { name: 'empty', versions: [] },
-  ]);
+  const rows = modelRows(
+    [
+      { name: 'simple', versions: [{ version: '1', state: 'READY', reason: '' }] },
+      {
+        name: 'broken',
+        versions: [
+          { version: '1', state: 'UNAVAILABLE', reason: 'Internal: no such file' },
+          { version: '10', state: 'READY', reason: '' },
+        ],
+      },
+      { name: 'empty', versions: [] },
+    ],
+    [
+      { model: 'broken', error: { message: 'is in the records' } },
+      { model: 'folder', error: { message: 'no version folder' } },
+    ],
+  );
   expect(renderModelTable(rows)).toBe(
     [
       '+--------+---------+----------------------------------------+',
@@ -21,6 +27,7 @@ it("is Triton's table, sorted by model, with states and reasons", () => {
       '| broken | 1       | UNAVAILABLE: Internal: no such file    |',
       '| broken | 10      | READY                                  |',
       '| empty  | -       | Not loaded: No model version was found |',
+      '| folder | -       | Not loaded: no version folder          |',
       '| simple | 1       | READY                                  |',
       '+--------+---------+----------------------------------------+',
     ].join('\n'),

@@ -7,10 +7,22 @@ export interface ModelRow {
   readonly status: string;
 }
 
-/** One row per known version, sorted by model, in Triton's words (core/src/server.cc). */
-export function modelRows(records: readonly Pick<ModelRecord, 'name' | 'versions'>[]): readonly ModelRow[] {
-  const sorted = [...records].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
-  return sorted.flatMap(({ name, versions }): readonly ModelRow[] => {
+/** A model that did not load, also where its folder was too wrong to become a record. */
+export interface FailedModel {
+  readonly model: string;
+  readonly error: { readonly message: string };
+}
+
+/**
+ * One row per known version, sorted by model, in Triton's words (core/src/server.cc); and one per
+ * failed model of which no version is known, which Triton leaves out.
+ */
+export function modelRows(
+  records: readonly Pick<ModelRecord, 'name' | 'versions'>[],
+  failures: readonly FailedModel[],
+): readonly ModelRow[] {
+  const known = new Set(records.map((record) => record.name));
+  const rows = records.flatMap(({ name, versions }): readonly ModelRow[] => {
     if (versions.length === 0) {
       return [{ model: name, version: '-', status: 'Not loaded: No model version was found' }];
     }
@@ -20,6 +32,10 @@ export function modelRows(records: readonly Pick<ModelRecord, 'name' | 'versions
       status: reason === '' ? state : `${state}: ${reason}`,
     }));
   });
+  const unknown = failures
+    .filter(({ model }) => !known.has(model))
+    .map(({ model, error }) => ({ model, version: '-', status: `Not loaded: ${error.message}` }));
+  return [...rows, ...unknown].sort((a, b) => (a.model < b.model ? -1 : a.model > b.model ? 1 : 0));
 }
 
 /** Triton's table of models: Model | Version | Status. */

@@ -20,9 +20,10 @@ afterAll(() => rm(root, { recursive: true, force: true }));
 
 const MODELS: ReturnType<Running['models']> = [];
 
-function runningServer(stop: () => Promise<void> = async () => {}): Running {
+function runningServer(stop: Running['stop'] = async () => {}): Running {
   return {
     urls: { http: 'http://0.0.0.0:8000', metrics: 'http://0.0.0.0:8002' },
+    loadFailures: [],
     models: () => MODELS,
     stop,
   };
@@ -75,13 +76,22 @@ const repository = () => `--model-repository=${join(root, 'models')}`;
 describe('serve', () => {
   it('starts, tells what it serves, and ends with 0 after a signal', async () => {
     let stops = 0;
-    const { host, seen, kill, listening } = fakeHost(async () => runningServer(async () => void stops++));
-    const ended = serve([repository(), '--http-port=8001', '--backend-config=onnxruntime,a=b', '--allow-grpc'], host);
+    const deadlines: unknown[] = [];
+    const { host, seen, kill, listening } = fakeHost(async () =>
+      runningServer(async (stopOptions) => {
+        stops++;
+        deadlines.push(stopOptions?.deadlineMs);
+      }),
+    );
+    const ended = serve(
+      [repository(), '--exit-timeout-secs=3', '--http-port=8001', '--backend-config=onnxruntime,a=b', '--allow-grpc'],
+      host,
+    );
     await listening;
     kill('SIGTERM');
     kill('SIGINT');
     expect(await ended).toBe(0);
-    expect(stops).toBe(1);
+    expect([stops, deadlines]).toEqual([1, [3000]]);
     expect(seen.started).toEqual([
       expect.objectContaining({
         modelRepositories: [join(root, 'models')],
@@ -175,6 +185,34 @@ describe('failures are one line on standard error with their exit code', () => {
     const { host, seen } = fakeHost(() => Promise.reject(failure));
     expect(await serve([repository()], host)).toBe(exitCode);
     expect(seen.err).toBe(`nereid serve: ${text}\n`);
+  });
+
+  const failed = (model: string, text: string) => ({ model, error: { code: 'INTERNAL' as const, message: text } });
+  it.each([
+    [[failed('a', 'no\n file;\n')], 'failed to load a (no file): mend or remove, or start with --exit-on-error=false'],
+    [
+      Array.from({ length: 10 }, (_, index) => failed(`m${index}`, 'no')),
+      'failed to load m0 (no), m1 (no), m2 (no), m3 (no), m4 (no), m5 (no), m6 (no), m7 (no) and 2 more: mend or remove, or start with --exit-on-error=false',
+    ],
+  ])('models that did not load: the table, then one line, and 4 when all is stopped', async (loadFailures, text) => {
+    let stops = 0;
+    const server = { ...runningServer(async () => void stops++), loadFailures };
+    const { host, seen } = fakeHost(async () => server);
+    expect(await serve([repository()], host)).toBe(4);
+    expect(seen.err).toBe(`nereid serve: ${text}\n`);
+    expect(seen.out).toContain('| Not loaded: no');
+    expect(seen.out).not.toContain('Started');
+    expect(stops).toBe(1);
+  });
+
+  it('with --exit-on-error=false they are only shown', async () => {
+    const server = { ...runningServer(), loadFailures: [failed('a', 'no file')] };
+    const { host, seen, kill } = fakeHost(async () => server);
+    const ended = serve([repository(), '--exit-on-error=false'], host);
+    await expect.poll(() => seen.out).toContain('Started Metrics Service');
+    kill('SIGINT');
+    expect(await ended).toBe(0);
+    expect(seen.out).toMatch(/\| a +\| - +\| Not loaded: no file \|/);
   });
 
   it('an empty repository is a warning', async () => {

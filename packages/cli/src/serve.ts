@@ -1,7 +1,7 @@
 import { type Options, parseOptions } from '@nereid/config';
 import { type Clock, createLog, type Log } from '@nereid/runtime';
 import type { Server, ServerOptions } from '@nereid/server';
-import { announce } from './announce.ts';
+import { announceModels, announceServices } from './announce.ts';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import { logDestination, logGate, lowestLevel, type WriteText } from './log-destination.ts';
 import { checkRepository } from './repository-check.ts';
@@ -21,7 +21,7 @@ export interface ServeProcess {
   readonly readFile: (path: string) => string;
   /** Opens a log file to append to; throws where it cannot. */
   readonly openLogFile: (path: string) => WriteText;
-  readonly createServer: (options: ServerOptions) => Promise<Pick<Server, 'urls' | 'models' | 'stop'>>;
+  readonly createServer: (options: ServerOptions) => Promise<Pick<Server, 'urls' | 'models' | 'loadFailures' | 'stop'>>;
 }
 
 type Running = Awaited<ReturnType<ServeProcess['createServer']>>;
@@ -52,13 +52,29 @@ export async function serve(argv: readonly string[], host: ServeProcess): Promis
     const starting = host.createServer(serverOptions(options, log));
     // A signal during the start ends the waiting for it, not the start: that is stopped when it is there.
     const server = await Promise.race([starting, signalled.then(() => undefined)]);
-    if (server !== undefined) announce(server, options.logOutput, log);
+    if (server !== undefined) announceModels(server, options, log);
+    if (server !== undefined && options.exitOnError && server.loadFailures.length > 0) {
+      await stopWithin(options.exitTimeoutSecs, starting, host.clock, log);
+      return fail(loadFailureText(server.loadFailures), EXIT_CODE.repository);
+    }
+    if (server !== undefined) announceServices(server, options, log);
     log.info(`${await signalled} received: stopping`);
     return await stopWithin(options.exitTimeoutSecs, starting, host.clock, log);
   } catch (failure) {
     const { text, exitCode } = startFailure(failure);
     return fail(text, exitCode);
   }
+}
+
+const FAILURES_NAMED_MAX = 8;
+
+function loadFailureText(failures: Running['loadFailures']): string {
+  const named = failures.slice(0, FAILURES_NAMED_MAX).map(({ model, error }) => {
+    const why = error.message.trim().replace(/;$/, '').replace(/\s+/g, ' ');
+    return `${model} (${why})`;
+  });
+  const more = failures.length > named.length ? ` and ${failures.length - named.length} more` : '';
+  return `failed to load ${named.join(', ')}${more}: mend or remove, or start with --exit-on-error=false`;
 }
 
 type OpenedLog = { readonly ok: true; readonly log: Log } | { readonly ok: false; readonly error: string };
@@ -94,7 +110,7 @@ async function checkRepositories(paths: readonly string[], log: Log): Promise<st
 
 /** Stops the server, or gives up when the time is over: then the caller ends the process. */
 async function stopWithin(timeoutS: number, starting: Promise<Running>, clock: Clock, log: Log): Promise<ExitCode> {
-  const stopping = stopServer(starting, log);
+  const stopping = stopServer(starting, timeoutS * 1000, log);
   let expire = () => {};
   const expired = new Promise<'expired'>((resolve) => {
     expire = () => resolve('expired');
@@ -107,7 +123,7 @@ async function stopWithin(timeoutS: number, starting: Promise<Running>, clock: C
   return EXIT_CODE.failed;
 }
 
-async function stopServer(starting: Promise<Running>, log: Log): Promise<ExitCode> {
+async function stopServer(starting: Promise<Running>, deadlineMs: number, log: Log): Promise<ExitCode> {
   let server: Running;
   try {
     server = await starting;
@@ -116,7 +132,7 @@ async function stopServer(starting: Promise<Running>, log: Log): Promise<ExitCod
     return EXIT_CODE.stopped;
   }
   try {
-    await server.stop();
+    await server.stop({ deadlineMs });
     return EXIT_CODE.stopped;
   } catch (err) {
     log.error({ err }, 'stopping failed');

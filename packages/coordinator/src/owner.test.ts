@@ -126,6 +126,7 @@ describe('loading', () => {
   test('a load waits for a first worker, but not for ever', async () => {
     const cluster = fakeCluster([fakeModel('m'), fakeModel('n')], { workerWaitMs: 5_000 });
     const started = cluster.coordinator.start();
+    await settle();
     await cluster.pass(4_999);
     expect(states(cluster, 'm')).toEqual(['1 LOADING']);
     await cluster.pass(1);

@@ -100,7 +100,9 @@ function packParameter(value: ParameterValue): unknown {
 
 const readParameter: FrameReader<ParameterValue> = (value) => {
   if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint') return value;
-  if (Buffer.isBuffer(value) && value.byteLength === DOUBLE_BYTES) return value.readDoubleLE();
+  if (value instanceof Uint8Array && value.byteLength === DOUBLE_BYTES) {
+    return new DataView(value.buffer, value.byteOffset).getFloat64(0, true);
+  }
   throw frameError('parameter expected');
 };
 

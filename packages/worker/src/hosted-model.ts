@@ -6,7 +6,7 @@
  * serves until the new one is ready and stays if that cannot be loaded (Triton's way), with the
  * reason in its description.
  */
-import { decodeModelConfig, type ModelSignature, modelSignature } from '@nereid/config';
+import { decodeModelConfig, modelSignature } from '@nereid/config';
 import { type ControlMessage, type Epoch, NereidError, type VersionDescription } from '@nereid/protocol';
 import { createHostedVersion, type HostedVersion, type HostingOptions, type VersionSource } from './hosted-version.ts';
 
@@ -27,7 +27,7 @@ export interface HostedModel {
   /** Throws INVALID_ARG for a config that cannot be read. */
   hold(message: ControlMessage): void;
   release(): void;
-  version(version: string): { readonly hosted: HostedVersion; readonly signature: ModelSignature } | undefined;
+  version(version: string): HostedVersion | undefined;
   describe(): readonly VersionDescription[];
   stop(): Promise<void>;
   readonly unsettled: number;
@@ -37,7 +37,6 @@ export interface HostedModel {
 interface Slot {
   /** Serves, or is on the way to. */
   hosted: HostedVersion;
-  signature: ModelSignature;
   /** Takes over once it is ready. */
   next: HostedVersion | null;
   /** Why the last successor could not. */
@@ -68,11 +67,10 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     const held = newest?.state === 'READY' || newest?.state === 'LOADING';
     if (newest !== undefined && held && sameContent(newest.source, source)) return;
     const hosted = open(source);
-    const signature = modelSignature(source.config);
     if (slot === undefined || slot.hosted.state !== 'READY') {
       if (slot?.next) leave(slot.next);
       if (slot !== undefined) leave(slot.hosted);
-      slots.set(source.version, { hosted, signature, next: null, nextFailed: '' });
+      slots.set(source.version, { hosted, next: null, nextFailed: '' });
       void hosted.load();
       return;
     }
@@ -84,7 +82,6 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
       if (hosted.state === 'READY') {
         const old = slot.hosted;
         slot.hosted = hosted;
-        slot.signature = signature;
         slot.nextFailed = '';
         leave(old);
       } else {
@@ -110,12 +107,13 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     running,
     hold(message) {
       const config = decodeModelConfig(message.config);
+      const signature = modelSignature(config);
       const directory = checkedDirectory(name, message.contentHash, options);
       // Each version reports a failure by itself; without this one nobody would look at it.
       directory.catch(() => {});
       for (const [version, slot] of slots) if (!message.versions.includes(version)) drop(slot);
       for (const version of message.versions) {
-        place({ version, config, configText: message.config, directory, contentHash: message.contentHash });
+        place({ version, config, signature, configText: message.config, directory, contentHash: message.contentHash });
       }
       changed();
     },
@@ -123,7 +121,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
       for (const slot of slots.values()) drop(slot);
       changed();
     },
-    version: (version) => slots.get(version),
+    version: (version) => slots.get(version)?.hosted,
     describe: () =>
       [...slots.values()].map(({ hosted, nextFailed }) => {
         const description = hosted.describe();

@@ -7,7 +7,7 @@
  * all threads have ended, then *UNAVAILABLE* 'unloaded'.
  */
 import { join } from 'node:path';
-import { type ExpandedInstance, expandInstances, type ModelConfig, modelSignature } from '@nereid/config';
+import { type ExpandedInstance, expandInstances, type ModelConfig, type ModelSignature, modelConfigJson } from '@nereid/config';
 import {
   ERROR_TABLE,
   type ErrorInfo,
@@ -38,6 +38,7 @@ export interface HostingOptions {
 export interface VersionSource {
   readonly version: string;
   readonly config: ModelConfig;
+  readonly signature: ModelSignature;
   /** The config as messages carry it. */
   readonly configText: string;
   /** The model's folder on this worker; rejects with a NereidError that says why it cannot be used. */
@@ -153,7 +154,7 @@ function instanceOf(
   { index, name, device, passive }: ExpandedInstance,
   changed: () => void,
 ): Instance {
-  const { config, configText, version } = source;
+  const { config, signature, version } = source;
   const { clock, log, limits, spawn, backendSettings } = hosting;
   if (index >= limits.instances_per_model_max) {
     const text = `model '${config.name}' wants more than ${limits.instances_per_model_max} instances on one worker`;
@@ -162,15 +163,15 @@ function instanceOf(
   return createInstance({
     index,
     passive,
-    signature: modelSignature(config),
     clock,
     log,
     limits,
     spawn,
     changed,
     setup: {
-      backend: config.backend,
-      config: configText,
+      config,
+      signature,
+      configJson: modelConfigJson(config),
       version,
       modelDirectory,
       versionDirectory: join(modelDirectory, version),

@@ -3,8 +3,7 @@
  * ends by itself when told to stop (a thread that is terminated inside a run takes the process along).
  */
 import { parentPort, workerData } from 'node:worker_threads';
-import { type BackendInstance, type BackendLog, backendNamed } from '@nereid/backends';
-import { decodeModelConfig, modelSignature } from '@nereid/config';
+import { type BackendLog, backendNamed } from '@nereid/backends';
 import { errorInfo, NereidError } from '@nereid/protocol';
 import { runBatch, type ThreadModel } from './thread-execution.ts';
 import type { LogReport, StopOrder, ThreadOrder, ThreadReport, ThreadSetup } from './thread-messages.ts';
@@ -23,20 +22,9 @@ function threadLog(): BackendLog {
 }
 
 async function load(setup: ThreadSetup): Promise<ThreadModel> {
-  const config = decodeModelConfig(setup.config);
-  const backend = await backendNamed(setup.backend);
-  const { version, modelDirectory, versionDirectory, instanceName, device, settings } = setup;
-  const instance: BackendInstance = await backend.load({
-    config,
-    version,
-    modelDirectory,
-    versionDirectory,
-    instanceName,
-    device,
-    settings,
-    log: threadLog(),
-  });
-  return { signature: modelSignature(config), version, instance };
+  const backend = await backendNamed(setup.config.backend);
+  const instance = await backend.load({ ...setup, log: threadLog() });
+  return { signature: setup.signature, version: setup.version, instance };
 }
 
 /** Works off what has come, one at a time. Resolves when told to stop. */

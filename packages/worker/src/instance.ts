@@ -10,7 +10,6 @@
  * A batch is *waiting* while no thread is ready, then *held* by the carrier. The end of a thread
  * fails the batches that it held and no others.
  */
-import type { ModelSignature } from '@nereid/config';
 import { type ErrorInfo, errorInfo, type InstanceDescription } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
@@ -30,7 +29,6 @@ export interface InstanceOptions {
   readonly index: number;
   readonly passive: boolean;
   readonly setup: ThreadSetup;
-  readonly signature: ModelSignature;
   readonly clock: Clock;
   readonly log: Log;
   readonly limits: InstanceLimits;
@@ -58,8 +56,8 @@ type InstanceState = 'idle' | 'loading' | 'ready' | 'restarting' | 'failed' | 's
 const MS_IN_US = 1000;
 
 export function createInstance(options: InstanceOptions): Instance {
-  const { setup, signature, clock, limits, log } = options;
-  const name = setup.instanceName;
+  const { setup, clock, limits, log } = options;
+  const { instanceName: name, config } = setup;
   const waiting: InstanceBatch[] = [];
   let state: InstanceState = 'idle';
   let failure: ErrorInfo | null = null;
@@ -76,7 +74,7 @@ export function createInstance(options: InstanceOptions): Instance {
 
   const unavailable = (why: string): ErrorInfo => ({
     code: 'UNAVAILABLE',
-    message: `instance '${name}' of model '${signature.name}' is not available: ${why}`,
+    message: `instance '${name}' of model '${config.name}' is not available: ${why}`,
   });
 
   const failWaiting = (why: string) => {
@@ -111,7 +109,7 @@ export function createInstance(options: InstanceOptions): Instance {
   const restart = (why: ErrorInfo, lost: number) => {
     endsInARow++;
     fruitlessInARow = lost > 0 ? 0 : fruitlessInARow + 1;
-    log.error({ model: signature.name, instance: name, batches_failed: lost }, why.message);
+    log.error({ model: config.name, instance: name, batches_failed: lost }, why.message);
     if (fruitlessInARow > limits.instance_restart_attempts_max) {
       fail({ ...why, message: `${why.message} (given up after ${limits.instance_restart_attempts_max} restarts)` });
       return;
@@ -144,7 +142,6 @@ export function createInstance(options: InstanceOptions): Instance {
     liveThreads++;
     const started: Carrier = startCarrier({
       setup,
-      signature,
       spawn: options.spawn,
       log,
       loaded: () => becomeReady(started),

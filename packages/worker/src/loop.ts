@@ -60,12 +60,12 @@ export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mai
 
   const execute = (model: HostedModel, message: ExecuteMessage, receivedNs: number) => {
     const { entries, duplicates } = withoutRunning(model.running, message.entries);
-    const found = model.version(message.version);
+    const hosted = model.version(message.version);
     const answered: AnsweredBatch = {
       message,
       entries,
       duplicates,
-      signature: found?.signature ?? null,
+      signature: hosted?.source.signature ?? null,
       execution: `${mailbox().id}/${++executions}`,
     };
     // The present owner hears of it, which may be another than the one that sent it.
@@ -84,8 +84,8 @@ export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mai
         sendAnswers(mailbox(), owner(), answered, settlement);
       },
     };
-    if (found !== undefined && !stopping) {
-      found.hosted.execute(message.instance, batch);
+    if (hosted !== undefined && !stopping) {
+      hosted.execute(message.instance, batch);
       return;
     }
     const why = stopping ? 'this worker is stopping' : 'it is not loaded on this worker';

@@ -4,7 +4,6 @@
  * process): told to stop, it finishes what it holds and ends by itself.
  */
 import type { Worker } from 'node:worker_threads';
-import type { ModelSignature } from '@nereid/config';
 import { type ErrorInfo, errorInfo, type InferRequest } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
 import { packBatch } from './batch-frame.ts';
@@ -18,7 +17,6 @@ export type SpawnThread = (setup: ThreadSetup) => Worker;
 
 export interface CarrierOptions {
   readonly setup: ThreadSetup;
-  readonly signature: ModelSignature;
   readonly spawn: SpawnThread;
   readonly log: Log;
   /** The model is loaded. Called at most once, before anything else. */
@@ -40,7 +38,8 @@ const STOP: StopOrder = { kind: 'stop' };
 
 /** Starts the thread. */
 export function startCarrier(options: CarrierOptions): Carrier {
-  const { setup, signature, log } = options;
+  const { setup, log } = options;
+  const { signature } = setup;
   const held = new Map<number, InstanceBatch>();
   const thread = options.spawn(setup);
   let needsRequests = false;

@@ -7,21 +7,11 @@
  * measured on two shared cores), nearly all of it in the worker's own thread, which is where the
  * server saturates. All else is rare and takes plain objects.
  */
-import type { Device } from '@nereid/backends';
+import type { InstanceLoad } from '@nereid/backends';
 import type { ErrorInfo, Parameters, Tensor } from '@nereid/protocol';
 
-/** `workerData` of the thread. */
-export interface ThreadSetup {
-  readonly backend: string;
-  /** The completed config as protobuf JSON text. */
-  readonly config: string;
-  readonly version: string;
-  readonly modelDirectory: string;
-  readonly versionDirectory: string;
-  readonly instanceName: string;
-  readonly device: Device;
-  readonly settings: Readonly<Record<string, string>>;
-}
+/** `workerData` of the thread: what it loads but for the log, which goes to the worker. */
+export type ThreadSetup = Omit<InstanceLoad, 'log'>;
 
 /**
  * What only backends that need requests one by one get of each: id, correlation id, START, END,

@@ -15,7 +15,7 @@ export function createClientErrorHandler(log: Log): (error: ClientError, socket:
     if (error.code === 'ECONNRESET' || socket.destroyed) return;
     const { status, text } = describe(error);
     log.debug({ err: error }, 'bad request line or header');
-    if (!answering(socket)) {
+    if (isAboutCurrentRequest(socket)) {
       const body = JSON.stringify({ error: text });
       socket.write(
         `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\n` +
@@ -37,7 +37,15 @@ function describe(error: ClientError): { readonly status: number; readonly text:
   }
 }
 
-/** True while an answer is on its way on this connection: a second one must not be mixed into it. */
-function answering(socket: Socket & { readonly _httpMessage?: { readonly headersSent: boolean } | null }): boolean {
-  return socket._httpMessage?.headersSent === true;
+/** The part of Node's own bookkeeping that its default handler looks at as well. */
+interface ServingSocket extends Socket {
+  readonly _httpMessage?: { readonly headersSent: boolean; readonly req: { readonly complete: boolean } } | null;
+}
+
+/**
+ * False where the mistake comes behind a request that still waits for its answer, or whose answer is
+ * on its way: the client would take the error for that answer.
+ */
+function isAboutCurrentRequest({ _httpMessage: current }: ServingSocket): boolean {
+  return current === undefined || current === null || !(current.headersSent || current.req.complete);
 }

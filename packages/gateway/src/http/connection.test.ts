@@ -234,6 +234,15 @@ describe('what is no HTTP request', () => {
     await other.until(answered('other'));
   });
 
+  it('behind a good request does not take the place of its answer', async () => {
+    const fixture = await serve({});
+    const client = await connection(fixture);
+    client.socket.write(`${post(PATH, good('waiting'))}garbage\r\n\r\n`);
+    expect(await client.ended()).toBe('');
+    await fixture.arrived(2);
+    expect(fixture.received.map(({ kind }) => kind)).toEqual(['infer', 'cancel']);
+  });
+
   it('that never ends is ended for it', async () => {
     const fixture = await serve({ answer: echo, http: { requestTimeoutMs: 1, headersTimeoutMs: 1 } });
     const client = await connection(fixture);

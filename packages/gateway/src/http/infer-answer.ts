@@ -13,8 +13,8 @@ const JOINED_BYTES_MAX = 65_536;
 
 /**
  * Encodes and sends an answer. Where an output has no form of the kind asked for, nothing is sent
- * and the error is returned. Written past Fastify's own reply, whose header and hook handling a
- * small answer would feel.
+ * and the error is returned. Written past Fastify's own reply, which takes one payload: the tensors
+ * of a large answer would have to be copied into one.
  */
 export function sendInferResponse(
   reply: FastifyReply,

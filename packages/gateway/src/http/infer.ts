@@ -93,6 +93,7 @@ function decode(
     const classified = value.outputs.find((output) => output.classification > 0);
     return classified === undefined ? { ok: true, value } : { ok: false, error: classification(classified.name) };
   } catch (thrown) {
+    if (!(thrown instanceof NereidError)) context.log.error({ err: thrown, model: signature.name }, 'decoding failed');
     return { ok: false, error: errorInfo(thrown) };
   }
 }

@@ -1,0 +1,171 @@
+import { describe, expect, test } from 'vitest';
+import { fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
+
+/** `name{labels} value` lines of a scrape, without the model's and version's labels where they are the usual ones. */
+async function scrape(cluster: { metrics: () => Promise<string> }): Promise<Record<string, number>> {
+  const values: Record<string, number> = {};
+  for (const line of (await cluster.metrics()).split('\n')) {
+    const match = /^(\w+)\{(.*)\} (\S+)$/.exec(line);
+    if (match === null) continue;
+    const labels = (match[2] ?? '').replace('model="m",version="1"', '').replace(/^,/, '');
+    values[labels === '' ? `${match[1]}` : `${match[1]} ${labels}`] = Number(match[3]);
+  }
+  return values;
+}
+
+const ALL_ZERO = {
+  nv_inference_request_success: 0,
+  'nv_inference_request_failure reason="REJECTED"': 0,
+  'nv_inference_request_failure reason="CANCELED"': 0,
+  'nv_inference_request_failure reason="BACKEND"': 0,
+  'nv_inference_request_failure reason="OTHER"': 0,
+  nv_inference_count: 0,
+  nv_inference_exec_count: 0,
+  nv_inference_request_duration_us: 0,
+  nv_inference_queue_duration_us: 0,
+  nv_inference_compute_input_duration_us: 0,
+  nv_inference_compute_infer_duration_us: 0,
+  nv_inference_compute_output_duration_us: 0,
+  nv_inference_pending_request_count: 0,
+};
+
+const BATCHING = 'max_batch_size: 16 dynamic_batching { max_queue_delay_microseconds: 1000 }';
+
+async function serving(config: string, options: Parameters<typeof fakeCluster>[1] = {}) {
+  const cluster = fakeCluster([fakeModel('m', config)], options);
+  const worker = await cluster.worker();
+  const gateway = cluster.gateway();
+  await cluster.coordinator.start();
+  return { ...cluster, worker, gateway };
+}
+
+describe('model statistics', () => {
+  test('every series is there at 0 from the load on and vanishes at unload', async () => {
+    const cluster = await serving(BATCHING, { controlMode: 'explicit', loadModels: ['m'] });
+    expect(await scrape(cluster)).toEqual(ALL_ZERO);
+    await cluster.coordinator.unloadModel('m');
+    expect(await scrape(cluster)).toEqual({});
+    await cluster.coordinator.stop();
+  });
+
+  test('counting starts anew with a load', async () => {
+    const cluster = await serving(BATCHING, { controlMode: 'explicit', loadModels: ['m'] });
+    cluster.gateway.infer(fakeRequest('m'));
+    await settle();
+    await cluster.pass(1);
+    cluster.worker.finish();
+    await settle();
+    expect((await scrape(cluster)).nv_inference_request_success).toBe(1);
+    await cluster.coordinator.unloadModel('m');
+    await cluster.coordinator.loadModel('m');
+    expect(await scrape(cluster)).toEqual(ALL_ZERO);
+    await cluster.coordinator.stop();
+  });
+
+  test("a batch of 1 and 8 rows: requests 2, inferences 9, executions 1; each adds the batch's whole phases", async () => {
+    const cluster = await serving(BATCHING);
+    cluster.gateway.infer(fakeRequest('m', { shape: [1, 4] }));
+    cluster.gateway.infer(fakeRequest('m', { shape: [8, 4] }));
+    await settle();
+    await cluster.pass(1);
+    await cluster.pass(10);
+    cluster.worker.finish();
+    await settle();
+    expect(await scrape(cluster)).toEqual({
+      ...ALL_ZERO,
+      nv_inference_request_success: 2,
+      nv_inference_count: 9,
+      nv_inference_exec_count: 1,
+      nv_inference_request_duration_us: 2 * 11_000,
+      // 1000 µs in the queue and 1000.5 µs at the worker, cut to whole ones.
+      nv_inference_queue_duration_us: 2 * 2_000,
+      // 2000.999 µs.
+      nv_inference_compute_input_duration_us: 2 * 2_000,
+      nv_inference_compute_infer_duration_us: 2 * 3_000,
+      nv_inference_compute_output_duration_us: 2 * 4_000,
+    });
+    await cluster.coordinator.stop();
+  });
+
+  test.each([
+    ['a failed execution counts as one, its requests as BACKEND', true, 1],
+    ['a batch that never reached the model is no execution', false, 0],
+  ])('%s', async (_rule, executed, executions) => {
+    const cluster = await serving('');
+    cluster.gateway.infer(fakeRequest('m'));
+    await settle();
+    cluster.worker.finish('error', executed);
+    await settle();
+    expect(await scrape(cluster)).toEqual({
+      ...ALL_ZERO,
+      'nv_inference_request_failure reason="BACKEND"': 1,
+      nv_inference_exec_count: executions,
+    });
+    await cluster.coordinator.stop();
+  });
+
+  test('a request cancelled at the worker counts as CANCELED', async () => {
+    const cluster = await serving('');
+    cluster.gateway.infer(fakeRequest('m'));
+    await settle();
+    cluster.worker.finish('cancelled', false);
+    await settle();
+    expect(await scrape(cluster)).toEqual({ ...ALL_ZERO, 'nv_inference_request_failure reason="CANCELED"': 1 });
+    await cluster.coordinator.stop();
+  });
+
+  test('what is refused before it is accepted is not counted', async () => {
+    const cluster = await serving('');
+    cluster.gateway.infer(fakeRequest('m', { modelVersion: '7' }));
+    await settle();
+    expect(await scrape(cluster)).toEqual(ALL_ZERO);
+    await cluster.coordinator.stop();
+  });
+
+  test('pending: queued, or at a worker behind another batch; not what executes', async () => {
+    const cluster = await serving('', { instanceDepth: 2 });
+    for (let index = 0; index < 5; index++) cluster.gateway.infer(fakeRequest('m'));
+    await settle();
+    expect((await scrape(cluster)).nv_inference_pending_request_count).toBe(4);
+    for (const left of [3, 2, 1, 0]) {
+      cluster.worker.finish();
+      await settle();
+      expect((await scrape(cluster)).nv_inference_pending_request_count).toBe(left);
+    }
+    cluster.worker.finish();
+    await settle();
+    await cluster.coordinator.stop();
+  });
+
+  test('metric_tags become labels of their model alone; what is no label name is left out', async () => {
+    const tags = 'metric_tags { key: "team" value: "vision" } metric_tags { key: "not-a-label" value: "x" }';
+    const cluster = fakeCluster([
+      fakeModel('m'),
+      fakeModel('tagged', `${tags} metric_tags { key: "model" value: "x" }`),
+    ]);
+    await cluster.worker();
+    await cluster.coordinator.start();
+    const text = await cluster.metrics();
+    expect(text).toContain('nv_inference_count{model="m",version="1"} 0');
+    expect(text).toContain('nv_inference_count{model="tagged",version="1",team="vision"} 0');
+    expect(text).toContain('nv_inference_request_failure{model="tagged",version="1",team="vision",reason="OTHER"} 0');
+    expect(text.match(/# TYPE nv_inference_count counter/g)).toHaveLength(1);
+    await cluster.coordinator.stop();
+  });
+
+  test("Triton's help texts", async () => {
+    const cluster = await serving('');
+    const text = await cluster.metrics();
+    for (const help of [
+      'nv_inference_request_success Number of successful inference requests, all batch sizes',
+      'nv_inference_request_failure Number of failed inference requests, all batch sizes',
+      'nv_inference_count Number of inferences performed (does not include cached requests)',
+      'nv_inference_exec_count Number of model executions performed (does not include cached requests)',
+      'nv_inference_pending_request_count Instantaneous number of pending requests awaiting execution per-model.',
+      'nv_inference_request_duration_us Cumulative inference request duration in microseconds (includes cached requests)',
+    ]) {
+      expect(text).toContain(`# HELP ${help}\n`);
+    }
+    await cluster.coordinator.stop();
+  });
+});

@@ -1,0 +1,316 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { DATATYPE_BYTES, type Datatype } from './datatype.ts';
+import { ERROR_TABLE, type ErrorCode, NereidError } from './error.ts';
+import type { InferRequest, Outcome, Parameters } from './infer.ts';
+import type { Message, MessageKind } from './message.ts';
+import { decodeMessage, encodeMessage, FRAME_VERSION } from './message-codec.ts';
+import type { Tensor } from './tensor.ts';
+
+const name = fc.string({ unit: 'grapheme', maxLength: 12 });
+const integer = fc.maxSafeInteger();
+const text = fc.oneof(name, fc.constant('x'.repeat(300)));
+const session = fc.option(name);
+const epoch = fc.record({ number: fc.maxSafeNat(), owner: name });
+const uint64 = fc.bigInt({ min: 0n, max: (1n << 64n) - 1n });
+const int64 = fc.bigInt({ min: -(1n << 63n), max: (1n << 63n) - 1n });
+const key = fc.oneof(name, fc.constantFrom('__proto__', 'constructor', ''));
+const parameters: fc.Arbitrary<Parameters> = fc
+  .array(fc.tuple(key, fc.oneof(text, fc.boolean(), int64, fc.double())), { maxLength: 4 })
+  .map((entries) => Object.fromEntries(entries));
+const tensor: fc.Arbitrary<Tensor> = fc.record({
+  name,
+  datatype: fc.constantFrom(...(Object.keys(DATATYPE_BYTES) as Datatype[])),
+  shape: fc.array(fc.maxSafeNat(), { maxLength: 4 }),
+  data: fc.uint8Array({ maxLength: 40 }).map((bytes) => new Uint8Array(bytes)),
+});
+const tensors = fc.array(tensor, { maxLength: 3 });
+const names = fc.array(name, { maxLength: 3 });
+const request: fc.Arbitrary<InferRequest> = fc.record({
+  modelName: name,
+  modelVersion: name,
+  id: text,
+  correlationId: fc.oneof(uint64, name),
+  sequenceStart: fc.boolean(),
+  sequenceEnd: fc.boolean(),
+  priority: uint64,
+  timeoutUs: uint64,
+  parameters,
+  inputs: tensors,
+  requestedOutputs: names,
+});
+const error = fc.record(
+  { code: fc.constantFrom(...(Object.keys(ERROR_TABLE) as ErrorCode[])), message: text, field: name, reason: name },
+  { requiredKeys: ['code', 'message'] },
+);
+const outcome: fc.Arbitrary<Outcome> = fc.oneof(
+  fc.record({ ok: fc.constant(false as const), error }),
+  fc.record({
+    ok: fc.constant(true as const),
+    response: fc.record({ modelName: name, modelVersion: name, id: text, parameters, outputs: tensors }),
+  }),
+);
+const duration = fc.double({ min: 0, noNaN: true, noDefaultInfinity: true }).map(Math.abs);
+const addressed = { model: name, epoch };
+
+const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>> } = {
+  infer: fc.record({
+    kind: fc.constant('infer' as const),
+    ...addressed,
+    id: name,
+    g: integer,
+    low: integer,
+    prev: integer,
+    session,
+    step: integer,
+    sends: integer,
+    msLeft: duration,
+    replyTo: name,
+    request,
+  }),
+  cancel: fc.record({
+    kind: fc.constant('cancel' as const),
+    ...addressed,
+    id: name,
+    g: integer,
+    low: integer,
+    session,
+  }),
+  stale: fc.record({ kind: fc.constant('stale' as const), model: name, id: name, known: fc.option(epoch) }),
+  moved: fc.record({ kind: fc.constant('moved' as const), model: name, id: name, sent: session, current: session }),
+  execute: fc.record({
+    kind: fc.constant('execute' as const),
+    ...addressed,
+    version: name,
+    batch: integer,
+    instance: integer,
+    entries: fc.array(fc.record({ id: name, replyTo: name, request, session, slot: integer }), { maxLength: 3 }),
+  }),
+  response: fc.record({
+    kind: fc.constant('response' as const),
+    model: name,
+    id: name,
+    outcome,
+    execution: name,
+    chunk: integer,
+    last: fc.boolean(),
+  }),
+  done: fc.record({
+    kind: fc.constant('done' as const),
+    ...addressed,
+    version: name,
+    worker: name,
+    batch: integer,
+    instance: integer,
+    timing: fc.record({ waitNs: duration, inputNs: duration, inferNs: duration, outputNs: duration }),
+    executed: fc.boolean(),
+    entries: fc.array(
+      fc.record({
+        id: name,
+        result: fc.constantFrom('ok', 'error', 'cancelled', 'duplicate', 'lost', 'gap', 'noslot', 'blob'),
+        error: fc.option(error),
+      }),
+      { maxLength: 3 },
+    ),
+  }),
+  refused: fc.record({
+    kind: fc.constant('refused' as const),
+    model: name,
+    batch: integer,
+    sent: epoch,
+    highest: epoch,
+  }),
+  describe: fc.record({ kind: fc.constant('describe' as const), ...addressed, askedAt: duration }),
+  described: fc.record({
+    kind: fc.constant('described' as const),
+    model: name,
+    worker: name,
+    askedAt: duration,
+    versions: fc.array(
+      fc.record({
+        version: name,
+        state: fc.constantFrom('READY', 'UNAVAILABLE', 'LOADING', 'UNLOADING', 'UNKNOWN'),
+        reason: text,
+        instances: fc.array(
+          fc.record({
+            index: fc.nat(),
+            name,
+            ready: fc.boolean(),
+            passive: fc.boolean(),
+            batches: fc.array(integer, { maxLength: 3 }),
+          }),
+          { maxLength: 3 },
+        ),
+        running: names,
+      }),
+      { maxLength: 3 },
+    ),
+    draining: fc.boolean(),
+  }),
+  free: fc.record({ kind: fc.constant('free' as const), ...addressed, session: name }),
+  control: fc.record({
+    kind: fc.constant('control' as const),
+    ...addressed,
+    action: fc.constantFrom('load', 'unload', 'drain'),
+    config: text,
+    versions: names,
+    contentHash: name,
+  }),
+};
+const KINDS = Object.keys(MESSAGES) as MessageKind[];
+const anyMessage: fc.Arbitrary<Message> = fc.oneof(...KINDS.map((kind): fc.Arbitrary<Message> => MESSAGES[kind]));
+
+const SAMPLE: Message = {
+  kind: 'response',
+  model: 'm',
+  id: 'gw-a:1',
+  outcome: {
+    ok: true,
+    response: {
+      modelName: 'm',
+      modelVersion: '1',
+      id: '',
+      parameters: { n: 1n },
+      outputs: [
+        { name: 'Y', datatype: 'UINT8', shape: [3], data: Uint8Array.of(1, 2, 3) },
+        { name: 'Z', datatype: 'FP64', shape: [1], data: new Uint8Array(Float64Array.of(1.5).buffer) },
+      ],
+    },
+  },
+  execution: 'e',
+  chunk: 0,
+  last: true,
+};
+
+describe.each(KINDS)('a %s message', (kind) => {
+  it('comes back from its frame as it was', () => {
+    fc.assert(
+      fc.property(MESSAGES[kind] as fc.Arbitrary<Message>, (message) => {
+        expect(decodeMessage(encodeMessage(message))).toEqual(message);
+      }),
+    );
+  });
+});
+
+describe('a frame', () => {
+  it('begins with magic, version, kind and header length', () => {
+    const frame = encodeMessage(SAMPLE);
+    expect(Array.from(frame.subarray(0, 4))).toEqual([0x4e, 0x72, FRAME_VERSION, 6]);
+    expect(new DataView(frame.buffer).getUint32(4, true)).toBeGreaterThan(0);
+  });
+
+  it('holds tensors aligned, and gives views on itself', () => {
+    const frame = encodeMessage(SAMPLE);
+    const message = decodeMessage(frame);
+    if (message.kind !== 'response' || !message.outcome.ok) throw new Error('another message');
+    for (const { data } of message.outcome.response.outputs) {
+      expect(data.buffer).toBe(frame.buffer);
+      expect(data.byteOffset % 8).toBe(0);
+    }
+  });
+
+  it('is read from the middle of a larger buffer', () => {
+    const frame = encodeMessage(SAMPLE);
+    const larger = Buffer.concat([Buffer.alloc(3), frame, Buffer.alloc(3)]);
+    expect(decodeMessage(larger.subarray(3, 3 + frame.byteLength))).toStrictEqual(SAMPLE);
+  });
+
+  it.each([0, FRAME_VERSION + 1, 255])('of version %i is refused', (version) => {
+    const frame = encodeMessage(SAMPLE);
+    frame[2] = version;
+    expect(() => decodeMessage(frame)).toThrow(
+      expect.objectContaining({ code: 'UNSUPPORTED', message: expect.stringContaining(`version ${version}`) }),
+    );
+  });
+
+  it.each<[string, number, number, RegExp]>([
+    ['magic', 0, 0, /magic/],
+    ['kind', 3, 99, /unknown kind 99/],
+    ['header length', 7, 0x10, /too long/],
+    ['header length', 6, 0x10, /ends within its header/],
+  ])('with a wrong %s is refused', (_, offset, byte, message) => {
+    const frame = encodeMessage(SAMPLE);
+    frame[offset] = byte;
+    expect(() => decodeMessage(frame)).toThrow(message);
+  });
+
+  it('that ends early or goes on is refused at every length', () => {
+    const frame = encodeMessage(SAMPLE);
+    for (let length = 0; length < frame.byteLength; length++) {
+      expect(() => decodeMessage(frame.subarray(0, length))).toThrow(NereidError);
+    }
+    expect(() => decodeMessage(Buffer.concat([frame, Buffer.alloc(1)]))).toThrow(/left over/);
+  });
+
+  it('with any bytes changed is read or refused, nothing else', () => {
+    const change = fc.tuple(fc.nat(), fc.nat(255));
+    fc.assert(
+      fc.property(anyMessage, fc.array(change, { minLength: 1, maxLength: 4 }), (message, changes) => {
+        const frame = encodeMessage(message);
+        for (const [position, byte] of changes) frame[position % frame.byteLength] = byte;
+        try {
+          decodeMessage(frame);
+        } catch (error) {
+          expect(error).toBeInstanceOf(NereidError);
+        }
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  it.each([
+    ['an array of 2^32 - 1', [0xdd, 0xff, 0xff, 0xff, 0xff]],
+    ['a map of 2^32 - 1', [0xdf, 0xff, 0xff, 0xff, 0xff]],
+    ['bytes of 2^32 - 1', [0xc6, 0xff, 0xff, 0xff, 0xff]],
+    ['text of 2^32 - 1', [0xdb, 0xff, 0xff, 0xff, 0xff]],
+    ['nested arrays of 16,000,000', Array.from({ length: 200 }, () => [0xdd, 0x00, 0xf4, 0x24, 0x00]).flat()],
+  ])('whose header announces %s takes no memory for it', (_, header) => {
+    const frame = Buffer.concat([Buffer.from([0x4e, 0x72, FRAME_VERSION, 1, 0, 0, 0, 0]), Buffer.from(header)]);
+    frame.writeUInt32LE(header.length, 4);
+    const before = process.memoryUsage();
+    expect(() => decodeMessage(frame)).toThrow(NereidError);
+    const after = process.memoryUsage();
+    expect(after.heapTotal + after.external - before.heapTotal - before.external).toBeLessThan(64e6);
+  });
+
+  it('with a header nested deep is refused', () => {
+    const depth = 1_000_000;
+    const frame = Buffer.alloc(8 + depth, 0x91);
+    frame.set([0x4e, 0x72, FRAME_VERSION, 1]);
+    frame.writeUInt32LE(depth, 4);
+    expect(() => decodeMessage(frame)).toThrow(NereidError);
+  });
+
+  it('whose tensor claims more bytes than there are is refused', () => {
+    const frame = encodeMessage({
+      ...SAMPLE,
+      outcome: { ok: false, error: { code: 'INTERNAL', message: 'x' } },
+    } as Message);
+    expect(decodeMessage(frame)).toMatchObject({ outcome: { ok: false } });
+    const cut = encodeMessage(SAMPLE).subarray(0, -8);
+    expect(() => decodeMessage(cut)).toThrow(/ends within a tensor/);
+  });
+});
+
+describe('encoding', () => {
+  it('refuses a header past its bound', () => {
+    const message: Message = {
+      kind: 'control',
+      model: 'm',
+      epoch: { number: 1, owner: 'co' },
+      action: 'load',
+      config: 'x'.repeat(16_777_217),
+      versions: [],
+      contentHash: '',
+    };
+    expect(() => encodeMessage(message)).toThrow(expect.objectContaining({ code: 'INVALID_ARG' }));
+  });
+
+  it('refuses integers past 64 bits', () => {
+    if (SAMPLE.kind !== 'response' || !SAMPLE.outcome.ok) throw new Error('another message');
+    const response = { ...SAMPLE.outcome.response, parameters: { n: 1n << 70n } };
+    expect(() => encodeMessage({ ...SAMPLE, outcome: { ok: true, response } })).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARG' }),
+    );
+  });
+});

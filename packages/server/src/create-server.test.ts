@@ -1,0 +1,196 @@
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { NereidError } from '@nereid/protocol';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createServer, type Server } from './create-server.ts';
+import type { ServerOptions } from './server-options.ts';
+
+const samples = fileURLToPath(new URL('../../../model_repository', import.meta.url));
+
+const ECHO = {
+  config: `backend: "javascript"
+    input [{ name: "IN", data_type: TYPE_INT32, dims: [ -1 ] }]
+    output [{ name: "OUT", data_type: TYPE_INT32, dims: [ -1 ] }]`,
+  code: `export async function execute(requests) {
+    return Promise.all(requests.map(async ({ inputs, parameters }) => {
+      const { shape, data } = inputs.get('IN');
+      if (parameters.throw) throw new Error('asked to');
+      if (parameters.exit) process.exit(3);
+      if (parameters.wait_ms) await new Promise((resolve) => setTimeout(resolve, parameters.wait_ms));
+      return { outputs: { OUT: { datatype: 'INT32', shape, data } } };
+    }));
+  }`,
+};
+
+let repository: string;
+const started: Server[] = [];
+
+beforeEach(async () => {
+  repository = await mkdtemp(join(tmpdir(), 'nereid-server-'));
+  await writeModel('echo', ECHO);
+});
+
+afterEach(async () => {
+  await Promise.all(started.splice(0).map((server) => server.stop()));
+  await rm(repository, { recursive: true, force: true });
+});
+
+async function writeModel(name: string, { config, code }: typeof ECHO) {
+  await mkdir(join(repository, name, '1'), { recursive: true });
+  await writeFile(join(repository, name, 'config.pbtxt'), config);
+  await writeFile(join(repository, name, '1', 'model.mjs'), code);
+}
+
+async function start(options: Partial<ServerOptions> = {}) {
+  const server = await createServer({ modelRepositories: [repository], ...options });
+  started.push(server);
+  return server;
+}
+
+const echo = (server: Server, values: readonly number[], parameters = {}, signal?: AbortSignal) =>
+  server.infer(
+    { model: 'echo', inputs: { IN: { datatype: 'INT32', shape: [values.length], data: values } }, parameters },
+    signal === undefined ? {} : { signal },
+  );
+
+const nothingGoesOn = { waiting: 0, queued: 0, running: 0, batches: 0, timers: 0 };
+
+describe('infer', () => {
+  test('answers with values, for ONNX and JavaScript models', async () => {
+    await cp(join(samples, 'simple'), join(repository, 'simple'), { recursive: true });
+    const server = await start();
+    const row = Int32Array.from({ length: 16 }, (_, index) => index);
+    const ones = new Int32Array(16).fill(1);
+    const result = await server.infer({
+      model: 'simple',
+      id: 'mine',
+      inputs: {
+        INPUT0: { datatype: 'INT32', shape: [1, 16], data: row },
+        INPUT1: { datatype: 'INT32', shape: [1, 16], data: ones },
+      },
+      outputs: ['OUTPUT1'],
+    });
+    expect(result).toMatchObject({ model: 'simple', version: '1', id: 'mine', parameters: {} });
+    expect(Object.keys(result.outputs)).toEqual(['OUTPUT1']);
+    expect(result.outputs.OUTPUT1).toEqual({
+      datatype: 'INT32',
+      shape: [1, 16],
+      data: row.map((value) => value - 1),
+    });
+    expect((await echo(server, [7, 8])).outputs.OUT?.data).toEqual(Int32Array.of(7, 8));
+    expect(server.counts()).toEqual(nothingGoesOn);
+  });
+
+  test.each([
+    ['unknown model', { model: 'nope', inputs: {} }, 'NOT_FOUND', "Request for unknown model: 'nope' is not found"],
+    ['missing input', { model: 'echo', inputs: {} }, 'INVALID_ARG', 'expected 1 inputs but got 0 inputs'],
+    [
+      'values that do not fit the shape',
+      { model: 'echo', inputs: { IN: { datatype: 'INT32', shape: [3], data: [1] } } },
+      'INVALID_ARG',
+      'IN',
+    ],
+    ['no inputs at all', { model: 'echo' } as never, 'INVALID_ARG', 'inputs must be an object'],
+  ] as const)('%s throws the error that HTTP would answer', async (_, input, code, text) => {
+    const server = await start();
+    const failure = await server.infer(input).catch((thrown: unknown) => thrown);
+    expect(failure).toBeInstanceOf(NereidError);
+    expect(failure).toMatchObject({ code, message: expect.stringContaining(text) });
+    expect(server.counts()).toEqual(nothingGoesOn);
+  });
+
+  test('a model that throws fails its request; the next one is answered', async () => {
+    const server = await start();
+    await expect(echo(server, [1], { throw: true })).rejects.toMatchObject({ code: 'INTERNAL', message: /asked to/ });
+    expect((await echo(server, [2])).outputs.OUT?.data).toEqual(Int32Array.of(2));
+    expect(server.counts()).toEqual(nothingGoesOn);
+  });
+
+  test('a model that ends its thread fails only what the thread held, and is back', async () => {
+    const server = await start();
+    await expect(echo(server, [1], { exit: true })).rejects.toMatchObject({ code: 'INTERNAL' });
+    expect((await echo(server, [2])).outputs.OUT?.data).toEqual(Int32Array.of(2));
+    expect(server.ready()).toBe(true);
+  });
+
+  test('an aborted signal cancels a queued request', async () => {
+    const server = await start();
+    const running = [1, 2].map((value) => echo(server, [value], { wait_ms: 300n }));
+    const controller = new AbortController();
+    const waiting = echo(server, [3], {}, controller.signal);
+    controller.abort();
+    await expect(waiting).rejects.toMatchObject({ code: 'CANCELLED' });
+    await Promise.all(running);
+    expect(server.counts()).toEqual(nothingGoesOn);
+  });
+});
+
+describe('life', () => {
+  test('stop finishes what was accepted and refuses what comes after', async () => {
+    const server = await start();
+    const accepted = [1, 2, 3].map((value) => echo(server, [value], { wait_ms: 100n }));
+    const stopped = server.stop();
+    await expect(echo(server, [4])).rejects.toMatchObject({ code: 'UNAVAILABLE', message: /Server is stopping/ });
+    expect(server.ready()).toBe(false);
+    const answers = await Promise.all(accepted);
+    expect(answers.map(({ outputs }) => [...(outputs.OUT?.data ?? [])])).toEqual([[1], [2], [3]]);
+    await stopped;
+    await server.stop();
+    expect(server.counts()).toEqual(nothingGoesOn);
+    expect(server.live()).toBe(false);
+  });
+
+  test('explicit control loads and unloads by name', async () => {
+    const server = await start({ modelControlMode: 'explicit' });
+    expect(server.models()).toEqual([]);
+    await expect(echo(server, [1])).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(server.loadModel('nope')).rejects.toMatchObject({ message: /failed to load 'nope'/ });
+    expect((await server.loadModel('echo')).versions).toEqual([{ version: '1', state: 'READY', reason: '' }]);
+    expect((await echo(server, [5])).outputs.OUT?.data).toEqual(Int32Array.of(5));
+    await server.unloadModel('echo');
+    await server.unloadModel('never there');
+    await expect(echo(server, [1])).rejects.toMatchObject({ code: 'NOT_FOUND', message: /has no available versions/ });
+  });
+
+  test('a model that does not load ends the start, or is told of where it may', async () => {
+    await writeModel('broken', { ...ECHO, code: 'this is no module' });
+    await expect(start()).rejects.toMatchObject({ message: expect.stringContaining("failed to load model 'broken'") });
+    const server = await start({ exitOnError: false });
+    expect(server.loadFailures).toMatchObject([{ model: 'broken' }]);
+    expect(server.ready()).toBe(false);
+    expect(server.models().map(({ name, versions }) => [name, versions[0]?.state])).toEqual([
+      ['broken', 'UNAVAILABLE'],
+      ['echo', 'READY'],
+    ]);
+    expect((await echo(server, [6])).outputs.OUT?.data).toEqual(Int32Array.of(6));
+  });
+
+  test('two servers in one process do not meet', async () => {
+    const [one, other] = [await start(), await start({ modelControlMode: 'explicit' })];
+    expect((await echo(one, [1])).outputs.OUT?.data).toEqual(Int32Array.of(1));
+    await expect(echo(other, [1])).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
+  test('listeners take free ports and are gone after the stop', async () => {
+    const server = await start({ http: { port: 0, address: '127.0.0.1' }, metrics: { port: 0, address: '127.0.0.1' } });
+    const { http = '', metrics = '' } = server.urls;
+    expect((await fetch(`${http}/v2/health/ready`)).status).toBe(200);
+    expect(await (await fetch(`${metrics}/metrics`)).text()).toContain(
+      'nv_inference_count{model="echo",version="1"} 0',
+    );
+    await server.stop();
+    await expect(fetch(`${http}/v2/health/live`)).rejects.toThrow();
+    await expect(fetch(`${metrics}/metrics`)).rejects.toThrow();
+  });
+
+  test('a port in use ends the start with what to do, and leaves nothing running', async () => {
+    const first = await start({ http: { port: 0, address: '127.0.0.1' } });
+    const port = Number(new URL(first.urls.http ?? '').port);
+    await expect(start({ http: { port, address: '127.0.0.1' } })).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      message: expect.stringContaining(String(port)),
+    });
+  });
+});

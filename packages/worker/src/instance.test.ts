@@ -1,0 +1,125 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createHarness, errorOf, executedOf, type Harness, int32, request } from './worker-harness.ts';
+
+let harness: Harness;
+beforeEach(async () => {
+  harness = await createHarness();
+});
+afterEach(async () => {
+  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+});
+
+const x = (value: number) => request([int32('X', [1], [value])]);
+/** Does what the value says: 1 answers, 2 exits, 3 throws where nobody catches, 4 rejects likewise. */
+const FRAGILE = `export async function execute([{ inputs }]) {
+  const X = inputs.get('X');
+  if (X.data[0] === 2) process.exit(7);
+  if (X.data[0] === 3) { setImmediate(() => { throw new Error('thrown aside'); }); await new Promise(() => setInterval(() => {}, 1000)); }
+  if (X.data[0] === 4) { Promise.reject(new Error('rejected aside')); await new Promise(() => setInterval(() => {}, 1000)); }
+  return [{ outputs: { Y: X } }];
+}`;
+
+const ready = (yes: boolean) => harness.described('m', ({ versions }) => versions[0]?.instances[0]?.ready === yes);
+
+describe('an instance whose thread ends', () => {
+  it.each([
+    ['by process.exit', 2, 'exit code 7'],
+    ['by an exception that nobody catches', 3, 'thrown aside'],
+    ['by a rejection that nobody catches', 4, 'rejected aside'],
+  ])('%s fails what it held and is back', async (_, value, text) => {
+    await harness.javascript('m', FRAGILE);
+    await harness.load('m');
+    expect((await harness.execute('m', [x(1)])).outcomes[0]?.ok).toBe(true);
+    const down = ready(false);
+    const { outcomes, done } = await harness.execute('m', [x(value)]);
+    expect(errorOf(outcomes[0])).toMatchObject({
+      code: 'INTERNAL',
+      message: expect.stringMatching(`^instance 'm_0' of model 'm' ended: .*${text}`),
+    });
+    expect(executedOf(done)).toEqual([true, 'error']);
+    const up = ready(true);
+    expect((await down).versions[0]).toMatchObject({ state: 'READY', instances: [{ ready: false }] });
+    await up;
+    expect((await harness.execute('m', [x(1)])).outcomes[0]?.ok).toBe(true);
+  });
+
+  it('because it was terminated between runs is back, with no request failed', async () => {
+    await harness.javascript('m', FRAGILE);
+    await harness.load('m');
+    await harness.execute('m', [x(1)]);
+    const up = ready(false).then(() => ready(true));
+    await harness.threads[0]?.terminate();
+    await up;
+    expect((await harness.execute('m', [x(1)])).outcomes[0]?.ok).toBe(true);
+    expect(harness.threads).toHaveLength(2);
+  });
+
+  it('keeps what comes while it is down and runs it after', async () => {
+    await harness.javascript('m', FRAGILE);
+    await harness.load('m');
+    const down = ready(false);
+    const lost = harness.execute('m', [x(2)]);
+    await down;
+    const kept = harness.execute('m', [x(1)]);
+    expect((await lost).outcomes[0]?.ok).toBe(false);
+    expect((await kept).outcomes[0]?.ok).toBe(true);
+  });
+
+  it('leaves the other instances alone', async () => {
+    await harness.javascript('m', FRAGILE, 'instance_group { count: 2 kind: KIND_CPU }');
+    await harness.load('m');
+    const [bad, good] = await Promise.all([harness.execute('m', [x(2)], 0), harness.execute('m', [x(1)], 1)]);
+    expect([bad.outcomes[0]?.ok, good.outcomes[0]?.ok]).toEqual([false, true]);
+  });
+
+  it('again and again without doing anything is given up with the reason', async () => {
+    await harness.javascript(
+      'm',
+      `export function initialize() { setImmediate(() => process.exit(9)); } export const execute = () => [];`,
+    );
+    const unavailable = harness.described('m', ({ versions }) => versions[0]?.state === 'UNAVAILABLE');
+    harness.owner.send('wk-test', await harness.control('m'));
+    const { versions } = await unavailable;
+    expect(versions[0]?.reason).toMatch(
+      /^Internal: instance 'm_0' of model 'm' ended: its thread ended with exit code 9/,
+    );
+    const { outcomes, done } = await harness.execute('m', [x(1)]);
+    expect(errorOf(outcomes[0]).code).toBe('UNAVAILABLE');
+    expect(executedOf(done)).toEqual([false, 'error']);
+  });
+});
+
+describe('stopping', () => {
+  it('calls finalize and does not wait for what a model leaves open', async () => {
+    await harness.javascript(
+      'm',
+      `setInterval(() => {}, 1000); export const execute = () => []; export function finalize() { globalThis.finished = true; }`,
+    );
+    await harness.load('m');
+    await harness.worker.stop();
+    expect(harness.worker.counters().threads).toBe(0);
+  });
+
+  it('while loading lets the load end and gives no READY', async () => {
+    await harness.javascript('m', `await new Promise((go) => setTimeout(go, 50)); export const execute = () => [];`);
+    const loading = harness.described('m', ({ versions }) => versions[0]?.state === 'LOADING');
+    harness.owner.send('wk-test', await harness.control('m'));
+    await loading;
+    await harness.worker.stop();
+    const states = harness.received.flatMap((message) =>
+      message.kind === 'described' ? message.versions.map(({ state }) => state) : [],
+    );
+    expect(states).not.toContain('READY');
+    expect(states.at(-1)).toBe('UNAVAILABLE');
+  });
+
+  it('refuses what comes afterwards', async () => {
+    await harness.javascript('m', FRAGILE);
+    await harness.load('m');
+    harness.owner.send('wk-test', await harness.control('m', { action: 'unload', config: '', versions: [] }));
+    await harness.described('m', ({ versions }) => versions[0]?.reason === 'unloaded');
+    const { outcomes, done } = await harness.execute('m', [x(1)]);
+    expect(errorOf(outcomes[0]).code).toBe('UNAVAILABLE');
+    expect(executedOf(done)).toEqual([false, 'error']);
+  });
+});

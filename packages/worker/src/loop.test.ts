@@ -1,0 +1,175 @@
+import type { Epoch } from '@nereid/protocol';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  createHarness,
+  EPOCH,
+  errorOf,
+  type Harness,
+  int32,
+  int32Values,
+  request,
+  responseOf,
+} from './worker-harness.ts';
+
+let harness: Harness;
+let hash: string;
+beforeEach(async () => {
+  hash = 'hash';
+  harness = await createHarness({ hashModel: async () => hash });
+});
+afterEach(async () => {
+  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+});
+
+const model = (answer: string) =>
+  `export const execute = () => [{ outputs: { Y: { datatype: 'INT32', shape: [1], data: Int32Array.of(${answer}) } } }];`;
+const x = request([int32('X', [1], [1])]);
+
+describe('fencing', () => {
+  const higher: Epoch = { number: 2, owner: 'co-test' };
+  it.each([
+    ['a lower number', { number: 1, owner: 'co-test' }],
+    ['the same number from a lower owner', { number: 2, owner: 'co-aaa' }],
+  ])('refuses %s and tells the highest', async (_, sent) => {
+    await harness.javascript('m', model('1'));
+    await harness.load('m', { epoch: higher });
+    const old = sent.owner === 'co-test' ? harness.owner : undefined;
+    const refused = old === undefined ? undefined : harness.next('refused');
+    harness.owner.send('wk-test', {
+      kind: 'execute',
+      model: 'm',
+      epoch: sent,
+      version: '1',
+      batch: 7,
+      instance: 0,
+      entries: [{ id: 'gw-test:1', replyTo: 'gw-test', request: x, session: null, slot: -1 }],
+    });
+    if (refused !== undefined)
+      expect(await refused).toEqual({ kind: 'refused', model: 'm', batch: 7, sent, highest: higher });
+    // Nothing of it was executed: the next answer is that of the next batch.
+    const { done } = await harness.execute('m', [x], 0, higher);
+    expect(harness.received.filter(({ kind }) => kind === 'done')).toEqual([done]);
+  });
+
+  it('lets a higher epoch take over', async () => {
+    await harness.javascript('m', model('1'));
+    await harness.load('m');
+    const { outcomes } = await harness.execute('m', [x], 0, higher);
+    expect(outcomes[0]?.ok).toBe(true);
+  });
+});
+
+describe('describing', () => {
+  it('answers with what it holds, also where that is nothing', async () => {
+    const answer = harness.next('described', ({ askedAt }) => askedAt === 5);
+    harness.owner.send('wk-test', { kind: 'describe', model: 'unknown', epoch: EPOCH, askedAt: 5 });
+    expect(await answer).toMatchObject({ model: 'unknown', worker: 'wk-test', versions: [], draining: false });
+  });
+
+  it('lists instances, batches and running requests', async () => {
+    await harness.javascript(
+      'm',
+      `export async function execute([{ inputs }]) { await new Promise((go) => setTimeout(go, 50)); return [{ outputs: { Y: inputs.get('X') } }]; }`,
+      'instance_group { count: 2 kind: KIND_CPU }',
+    );
+    await harness.load('m');
+    const running = harness.execute('m', [x], 1);
+    const answer = harness.next('described', ({ askedAt }) => askedAt === 6);
+    harness.owner.send('wk-test', { kind: 'describe', model: 'm', epoch: EPOCH, askedAt: 6 });
+    expect((await answer).versions).toEqual([
+      {
+        version: '1',
+        state: 'READY',
+        reason: '',
+        instances: [
+          { index: 0, name: 'm_0_0', ready: true, passive: false, batches: [] },
+          { index: 1, name: 'm_0_1', ready: true, passive: false, batches: [1] },
+        ],
+        running: ['gw-test:1'],
+      },
+    ]);
+    await running;
+  });
+});
+
+describe('loading', () => {
+  it.each([
+    ['a model that throws', `throw new Error('no luck');`, /^Internal: model 'm': cannot import model.mjs: no luck$/],
+    [
+      'a model without execute',
+      'export {};',
+      /^Invalid argument: model 'm': model.mjs must export a function 'execute'$/,
+    ],
+    [
+      'a thread that ends',
+      'process.exit(3);',
+      /^Internal: instance 'm_0' of model 'm' ended: its thread ended with exit code 3$/,
+    ],
+  ])('%s is UNAVAILABLE with the reason', async (_, source, reason) => {
+    await harness.javascript('m', source);
+    const { versions } = await harness.load('m');
+    expect(versions[0]).toMatchObject({ version: '1', state: 'UNAVAILABLE', reason: expect.stringMatching(reason) });
+  });
+
+  it('refuses a config whose backend is unknown, by name', async () => {
+    await harness.javascript('m', model('1'));
+    const { config } = await harness.control('m');
+    const { versions } = await harness.load('m', { config: config.replace('"javascript"', '"nothing"') });
+    expect(versions[0]?.reason).toMatch(/unable to find backend 'nothing'/);
+  });
+
+  it('refuses files that its owner did not read', async () => {
+    await harness.javascript('m', model('1'));
+    const { versions } = await harness.load('m', { contentHash: 'other' });
+    expect(versions[0]).toMatchObject({
+      state: 'UNAVAILABLE',
+      reason: expect.stringMatching(
+        /^Unavailable: the files of model 'm' on this worker \(hash\) are not those that its owner read \(other\)/,
+      ),
+    });
+  });
+
+  it('keeps a version that is held already, and replaces one whose files changed without a gap', async () => {
+    await harness.javascript('m', model('1'));
+    await harness.load('m');
+    await harness.load('m');
+    expect(harness.threads).toHaveLength(1);
+
+    await harness.javascript('m', model('2'));
+    hash = 'second';
+    const replaced = new Promise<void>((resolve) => harness.threads[0]?.once('exit', () => resolve()));
+    harness.owner.send('wk-test', await harness.control('m', { contentHash: 'second' }));
+    // The old one serves until the new one is ready; nothing fails on the way.
+    let answer = 0;
+    while (answer !== 2) {
+      const { outcomes } = await harness.execute('m', [x]);
+      answer = int32Values(responseOf(outcomes[0]).outputs[0])[0] ?? 0;
+    }
+    await replaced;
+    expect(harness.threads).toHaveLength(2);
+  });
+
+  it('goes on with the old version where the new one cannot be loaded, and says why', async () => {
+    await harness.javascript('m', model('1'));
+    await harness.load('m');
+    await harness.javascript('m', 'export const execute = (;');
+    hash = 'broken';
+    const told = harness.described('m', ({ versions }) => versions[0]?.reason !== '');
+    harness.owner.send('wk-test', await harness.control('m', { contentHash: 'broken' }));
+    expect((await told).versions[0]).toMatchObject({
+      state: 'READY',
+      reason: expect.stringMatching(/^Internal: model 'm': cannot import/),
+    });
+    expect((await harness.execute('m', [x])).outcomes[0]?.ok).toBe(true);
+  });
+
+  it('unloads what the owner no longer names, and loads it again', async () => {
+    await harness.javascript('m', model('1'));
+    await harness.load('m');
+    harness.owner.send('wk-test', await harness.control('m', { action: 'unload', config: '', versions: [] }));
+    await harness.described('m', ({ versions }) => versions[0]?.reason === 'unloaded');
+    expect(harness.worker.counters().threads).toBe(0);
+    expect(errorOf((await harness.execute('m', [x])).outcomes[0]).code).toBe('UNAVAILABLE');
+    expect((await harness.load('m')).versions[0]?.state).toBe('READY');
+  });
+});

@@ -1,0 +1,216 @@
+/** For tests: a worker with real threads, and the owner and gateway that talk to it. */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Worker as Thread } from 'node:worker_threads';
+import { encodeModelConfig, LIMITS, type ModelRecord, readModel } from '@nereid/config';
+import type {
+  ControlMessage,
+  DescribedMessage,
+  DoneMessage,
+  Epoch,
+  ErrorInfo,
+  ExecuteEntry,
+  InferRequest,
+  InferResponse,
+  Message,
+  MessageKind,
+  Outcome,
+  Tensor,
+} from '@nereid/protocol';
+import { createLog, systemClock } from '@nereid/runtime';
+import { createLocalDirectory, createLocalTransport, type Mailbox } from '@nereid/transport';
+import { spawnThread } from './spawn-thread.ts';
+import { createWorker, type WorkerOptions } from './worker.ts';
+
+export const EPOCH: Epoch = { number: 1, owner: 'co-test' };
+const WORKER = 'wk-test';
+const GATEWAY = 'gw-test';
+const FIXTURES = fileURLToPath(new URL('../../backends/fixtures', import.meta.url));
+const HASH = 'hash';
+
+type MessageOf<K extends MessageKind> = Extract<Message, { kind: K }>;
+type Wanted = (message: Message) => boolean;
+
+export type Harness = Awaited<ReturnType<typeof createHarness>>;
+
+/** `options` replaces parts of the worker's own. */
+export async function createHarness(options: Partial<WorkerOptions> = {}) {
+  const transport = createLocalTransport({ messages_max: 65_536, bytes_max: 2 ** 30 });
+  const repository = await mkdtemp(join(tmpdir(), 'nereid-worker-'));
+  const folders = new Map<string, string>();
+  const threads: Thread[] = [];
+  const clock = systemClock();
+  const received: Message[] = [];
+  const waiters = new Set<{ readonly wanted: Wanted; readonly found: (message: Message) => void }>();
+  let batches = 0;
+  let requests = 0;
+
+  const receive = (messages: readonly Message[]) => {
+    for (const message of messages) {
+      received.push(message);
+      for (const waiter of waiters) {
+        if (!waiter.wanted(message)) continue;
+        waiters.delete(waiter);
+        waiter.found(message);
+      }
+    }
+  };
+
+  const worker = createWorker({
+    id: WORKER,
+    clock,
+    log: createLog({ level: 'silent' }),
+    transport,
+    directory: createLocalDirectory<ModelRecord>(),
+    findModel: (name) => folders.get(name),
+    hashModel: async () => HASH,
+    backendSettings: {},
+    loadsMax: 4,
+    limits: { ...LIMITS, instance_restart_backoff_min_ms: 1 },
+    spawn(setup) {
+      const thread = spawnThread(setup);
+      threads.push(thread);
+      return thread;
+    },
+    ...options,
+  });
+  const owner = transport.open(EPOCH.owner, receive);
+  const gateway = transport.open(GATEWAY, receive);
+  await worker.start();
+
+  /** The next message of a kind (from now on) that fits. */
+  const next = <K extends MessageKind>(kind: K, fits: (message: MessageOf<K>) => boolean = () => true) =>
+    new Promise<MessageOf<K>>((resolve) => {
+      waiters.add({
+        wanted: (message) => message.kind === kind && fits(message as MessageOf<K>),
+        found: (message) => resolve(message as MessageOf<K>),
+      });
+    });
+
+  const described = (model: string, fits: (message: DescribedMessage) => boolean) =>
+    next('described', (message) => message.model === model && message.versions.length > 0 && fits(message));
+
+  const control = async (model: string, more: Partial<ControlMessage> = {}): Promise<ControlMessage> => {
+    const directory = folders.get(model) ?? '';
+    const source = await readModel({ name: model, directory }, { autoComplete: true, gpus: 0 });
+    return {
+      kind: 'control',
+      model,
+      epoch: EPOCH,
+      action: 'load',
+      config: encodeModelConfig(source.config),
+      versions: source.versions,
+      contentHash: HASH,
+      ...more,
+    };
+  };
+
+  const harness = {
+    worker,
+    owner,
+    gateway,
+    clock,
+    threads,
+    received,
+    next,
+    described,
+    control,
+    /** Makes a fixture of the backends package known. */
+    fixture(name: string) {
+      folders.set(name, join(FIXTURES, name));
+    },
+    /** Writes a JavaScript model with INT32 X [-1] and Y [-1]. */
+    async javascript(name: string, source: string, config = '') {
+      const folder = join(repository, name);
+      await mkdir(join(folder, '1'), { recursive: true });
+      await writeFile(join(folder, '1', 'model.mjs'), source);
+      await writeFile(
+        join(folder, 'config.pbtxt'),
+        `name: "${name}" backend: "javascript"
+        input { name: "X" data_type: TYPE_INT32 dims: -1 } output { name: "Y" data_type: TYPE_INT32 dims: -1 }\n${config}`,
+      );
+      folders.set(name, folder);
+    },
+    /** Loads it and waits until it is READY or UNAVAILABLE. */
+    async load(model: string, more: Partial<ControlMessage> = {}): Promise<DescribedMessage> {
+      const over = described(model, ({ versions }) => versions.every(({ state }) => state !== 'LOADING'));
+      owner.send(WORKER, await control(model, more));
+      return over;
+    },
+    /** Sends a batch; gives the outcome of each request and the `done`. */
+    async execute(model: string, batch: readonly InferRequest[], instance = 0, epoch = EPOCH) {
+      const number = ++batches;
+      const entries = batch.map(
+        (request): ExecuteEntry => ({
+          id: `${GATEWAY}:${++requests}`,
+          replyTo: GATEWAY,
+          request,
+          session: null,
+          slot: -1,
+        }),
+      );
+      const answers = entries.map(({ id }) => next('response', (message) => message.id === id));
+      const done = next('done', (message) => message.batch === number);
+      owner.send(WORKER, { kind: 'execute', model, epoch, version: '1', batch: number, instance, entries });
+      const outcomes = (await Promise.all(answers)).map(({ outcome }) => outcome);
+      return { outcomes, done: await done };
+    },
+    /** Waits for the worker and asserts by its counters that nothing is left. */
+    async close() {
+      await worker.stop();
+      await Promise.all([owner.close(), gateway.close()]);
+      await rm(repository, { recursive: true });
+      return { ...worker.counters(), timers: clock.liveTimers };
+    },
+  };
+  return harness;
+}
+
+export function send(owner: Mailbox, message: Message): void {
+  owner.send(WORKER, message);
+}
+
+export function request(inputs: readonly Tensor[], more: Partial<InferRequest> = {}): InferRequest {
+  return {
+    modelName: 'm',
+    modelVersion: '',
+    id: '',
+    correlationId: 0n,
+    sequenceStart: false,
+    sequenceEnd: false,
+    priority: 0n,
+    timeoutUs: 0n,
+    parameters: {},
+    inputs,
+    requestedOutputs: [],
+    ...more,
+  };
+}
+
+export function int32(name: string, shape: readonly number[], values: readonly number[]): Tensor {
+  return { name, datatype: 'INT32', shape, data: new Uint8Array(Int32Array.from(values).buffer) };
+}
+
+export function int64(name: string, shape: readonly number[], values: readonly bigint[]): Tensor {
+  return { name, datatype: 'INT64', shape, data: new Uint8Array(BigInt64Array.from(values).buffer) };
+}
+
+export function responseOf(outcome: Outcome | undefined): InferResponse {
+  if (outcome?.ok !== true) throw new Error(`no response: ${outcome?.error.message}`);
+  return outcome.response;
+}
+
+export function errorOf(outcome: Outcome | undefined): ErrorInfo {
+  if (outcome?.ok !== false) throw new Error('a response where an error was expected');
+  return outcome.error;
+}
+
+export function int32Values(tensor: Tensor | undefined): number[] {
+  return [...new Int32Array(Uint8Array.from(tensor?.data ?? []).buffer)];
+}
+
+export function executedOf(done: DoneMessage): readonly [boolean, ...string[]] {
+  return [done.executed, ...done.entries.map(({ result }) => result)];
+}
