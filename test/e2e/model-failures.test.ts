@@ -43,7 +43,7 @@ beforeAll(async () => {
        return ${ECHO};
      }`,
   );
-  folder.addJavaScript('wrong_output', `export const execute = (requests) => requests.map(() => ({ outputs: {} }));`);
+  folder.addJavaScript('wrong_output', `export const execute = (requests) => ${ECHO.replace('VALUE', 'WRONG')};`);
   // Writes down each value that it is given; over a LONG one it waits until its file "go" is there.
   for (const name of ['recorder', 'other_recorder']) {
     const file = JSON.stringify(join(folder.path, name));
@@ -93,10 +93,10 @@ test('an Error that a model answers is its request’s error', async () => {
   expect(answer.error).toContain('this one not');
 });
 
-test('a missing output is an error that names it', async () => {
+test('an output that the configuration does not have is an error that names it', async () => {
   const answer = await ask('wrong_output', 1);
   expect(answer.status).toBe(500);
-  expect(answer.error).toContain('VALUE');
+  expect(answer.error).toContain('WRONG');
 });
 
 describe('an instance that calls process.exit', () => {

@@ -21,11 +21,7 @@ export interface SimGateway {
   readonly waiting: number;
 }
 
-export function createSimGateway(
-  id: ProcessId,
-  transport: Transport,
-  directory: Directory<ModelRecord>,
-): SimGateway {
+export function createSimGateway(id: ProcessId, transport: Transport, directory: Directory<ModelRecord>): SimGateway {
   const sent = new Map<string, SimSent>();
   const mailbox: Mailbox = transport.open(id, (messages) => {
     for (const message of messages) {

@@ -27,7 +27,7 @@ export interface SimWorkerOptions {
   /** Share of batches that fail as a whole. */
   readonly failureShare: number;
   /** Called with each batch received and how many its instance then holds. */
-  readonly received: (execute: ExecuteMessage, held: number, ready: boolean) => void;
+  readonly received: (execute: ExecuteMessage, held: number) => void;
 }
 
 export interface SimWorker {
@@ -96,7 +96,15 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
     for (const entry of execute.entries) {
       const response = { modelName: model, modelVersion: version, id: entry.request.id, parameters: {}, outputs: [] };
       const outcome: Outcome = error === null ? { ok: true, response } : { ok: false, error };
-      send(entry.replyTo, { kind: 'response', model, id: entry.id, outcome, execution: `${id}/${batch}`, chunk: 0, last: true });
+      send(entry.replyTo, {
+        kind: 'response',
+        model,
+        id: entry.id,
+        outcome,
+        execution: `${id}/${batch}`,
+        chunk: 0,
+        last: true,
+      });
     }
     send(epoch.owner, {
       kind: 'done',
@@ -144,7 +152,7 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
     const instance = held.get(message.model)?.get(message.version)?.[message.instance];
     if (instance === undefined) throw new Error(`${id} got a batch for an instance that it does not have`);
     instance.batches.push(message);
-    options.received(message, instance.batches.length, instance.ready);
+    options.received(message, instance.batches.length);
     if (instance.ready) run(instance);
     else for (const late of instance.batches.splice(0)) end(late, 'error', INSTANCE_LOST, false);
   };

@@ -5,7 +5,7 @@
  */
 import { type ModelRecord, type ModelSource, parseModelConfig } from '@nereid/config';
 import { createCoordinator, type ModelReader } from '@nereid/coordinator';
-import { type ExecuteMessage, type InferRequest, NereidError } from '@nereid/protocol';
+import type { ExecuteMessage, InferRequest } from '@nereid/protocol';
 import { createLog, createRegistry, type Random, seededRandom, virtualClock } from '@nereid/runtime';
 import { createLocalDirectory, createLocalTransport } from '@nereid/transport';
 import { expect, test } from 'vitest';
@@ -74,37 +74,145 @@ function request(random: Random): InferRequest {
   };
 }
 
-/** Checks each batch as it reaches a worker. */
-function batchChecks(seed: number) {
-  const lastBatch = new Map<string, number>();
-  const dispatched = new Map<string, number>();
-  const places = new Map<string, number>();
-  return {
-    /** Requests that came to a coordinator, in order. */
-    place: (id: string) => void places.set(id, places.size),
-    check(execute: ExecuteMessage, held: number): void {
-      const { model, entries } = execute;
-      const shapes = entries.map(({ request: { inputs } }) => inputs[0]?.shape ?? []);
-      const rows = shapes.reduce((sum, [count = 0]) => sum + count, 0);
-      const limit = MODELS[model]?.rows ?? 0;
-      expect(entries.length === 1 || rows <= limit, `seed ${seed}: ${rows} rows of ${model}`).toBe(true);
-      expect(new Set(shapes.map(([, length]) => length)).size, `seed ${seed}: shapes of ${model}`).toBe(1);
-      expect(new Set(entries.map(({ id }) => id)).size).toBe(entries.length);
-      expect(entries.every(({ request: { modelName } }) => modelName === model)).toBe(true);
-      expect(held, `seed ${seed}: batches on one instance of ${model}`).toBeLessThanOrEqual(limit === 0 ? 2 : 1);
-      expect(execute.batch, `seed ${seed}: batch numbers rise`).toBeGreaterThan(lastBatch.get(`${model}`) ?? 0);
-      lastBatch.set(model, execute.batch);
-      for (const { id } of entries) {
-        const place = places.get(id) ?? -1;
-        // What runs a second time, after its worker was lost, has lost its place.
-        if (!dispatched.has(id)) {
-          const before = Math.max(-1, ...[...dispatched].filter(([, of]) => of === modelCode(model)).map(([other]) => places.get(other) ?? -1));
-          expect(place, `seed ${seed}: order of ${model}`).toBeGreaterThan(before);
-        }
-        dispatched.set(id, modelCode(model));
-      }
-    },
-  };
+/** What no batch may be, whatever the seed. */
+function checkBatch(seed: number, execute: ExecuteMessage, held: number): void {
+  const { model, entries } = execute;
+  const shapes = entries.map(({ request: { inputs } }) => inputs[0]?.shape ?? []);
+  const rows = shapes.reduce((sum, [count = 0]) => sum + count, 0);
+  const limit = MODELS[model]?.rows ?? 0;
+  const what = `seed ${seed}, batch ${execute.batch} of ${model}`;
+  expect(entries.length === 1 || rows <= limit, `${what}: ${rows} rows`).toBe(true);
+  expect(new Set(shapes.map(([, length]) => length)).size, `${what}: shapes`).toBe(1);
+  expect(new Set(entries.map(({ id }) => id)).size, `${what}: copies`).toBe(entries.length);
+  expect(
+    entries.every((entry) => entry.request.modelName === model),
+    `${what}: models`,
+  ).toBe(true);
+  expect(held, `${what}: batches held by its instance`).toBeLessThanOrEqual(limit === 0 ? 2 : 1);
 }
 
-const modelCode = (model: string) => Object.keys(MODELS).indexOf(model);
+/** Each model's requests were sent to workers in the order in which they arrived. */
+function checkOrder(seed: number, executes: readonly ExecuteMessage[], places: ReadonlyMap<string, number>): void {
+  for (const model of Object.keys(MODELS)) {
+    const batches = executes.filter((execute) => execute.model === model).sort((a, b) => a.batch - b.batch);
+    const arrivals = batches.flatMap(({ entries }) => entries.flatMap(({ id }) => places.get(id) ?? []));
+    expect(arrivals, `seed ${seed}: order of ${model}`).toEqual([...arrivals].sort((a, b) => a - b));
+  }
+}
+
+/** Each request has one answer; one that was sent twice may, after a first answer, have run again. */
+function checkOutcomes(seed: number, sent: Iterable<SimSent>): void {
+  for (const { message, outcomes, sends } of sent) {
+    const what = `seed ${seed}: answers to ${message.id}, sent ${sends} times`;
+    expect(outcomes.length, what).toBeGreaterThanOrEqual(1);
+    expect(outcomes.length, what).toBeLessThanOrEqual(sends);
+  }
+}
+
+/** The sum of a metric over all models. */
+function metric(text: string, name: string): number {
+  const lines = text.split('\n').filter((line) => line.startsWith(`${name}{`));
+  expect(lines.length).toBeGreaterThan(0);
+  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
+}
+
+async function simulate(seed: number): Promise<void> {
+  const random = seededRandom(seed);
+  const clock = virtualClock();
+  const transport = createLocalTransport({ messages_max: 65_536, bytes_max: 1_000_000_000 });
+  const directory = createLocalDirectory<ModelRecord>();
+  const registry = createRegistry();
+  const executes: ExecuteMessage[] = [];
+  const deaths = random.next() < 0.5;
+  const newWorker = (number: number): SimWorker =>
+    createSimWorker({
+      id: `wk-${number}`,
+      clock,
+      random,
+      transport,
+      directory,
+      instances: 1 + Math.floor(random.next() * 2),
+      runUsMax: pick(random, [500, 3_000]),
+      lossShare: pick(random, [0, 0.05]),
+      failureShare: pick(random, [0, 0.1]),
+      received: (execute, held) => {
+        checkBatch(seed, execute, held);
+        executes.push(execute);
+      },
+    });
+  const workers = range(1, 1 + Math.floor(random.next() * 3)).map(newWorker);
+  for (const worker of workers) await worker.start();
+  const log = createLog({ level: 'silent' });
+  const options = { controlMode: 'none', queueMax: pick(random, [5, 1_000]) } as const;
+  const coordinator = createCoordinator({ id: 'co-1', clock, transport, directory, log, registry, reader, options });
+  expect(await coordinator.start()).toEqual([]);
+
+  const gateways = ['gw-1', 'gw-2'].map((id) => createSimGateway(id, transport, directory));
+  const places = new Map<string, number>();
+  const step = async () => {
+    clock.advanceUs(Math.ceil(random.next() * STEP_US_MAX));
+    await settle();
+  };
+  let living = workers;
+  while (places.size < REQUESTS) {
+    for (let burst = Math.floor(random.next() * 6); burst > 0; burst--) {
+      const gateway = pick(random, gateways);
+      const id = gateway.send(request(random), random.next() < 0.1 ? 1 + random.next() * 4 : 0);
+      places.set(id, places.size);
+      const laterUs = clock.nowUs() + random.next() * 5_000;
+      if (random.next() < 0.1) clock.at(laterUs, () => gateway.cancel(id));
+      if (random.next() < 0.1) clock.at(laterUs, () => gateway.resend(id));
+    }
+    if (deaths && random.next() < 0.03) {
+      // Another takes its place first, so that the models always have a worker.
+      const born = newWorker(workers.length + executes.length + places.size);
+      await born.start();
+      await settle();
+      const victim = pick(random, living);
+      await victim.die();
+      living = [...living.filter((worker) => worker !== victim), born];
+    }
+    await step();
+  }
+  const latestUs = clock.nowUs() + DRAIN_US;
+  const unanswered = () => gateways.reduce((sum, gateway) => sum + gateway.waiting, 0);
+  const busy = () => unanswered() + coordinator.counts.queued + coordinator.counts.running + clock.liveTimers;
+  while (busy() > 0) {
+    expect(clock.nowUs(), `seed ${seed}: ${unanswered()} unanswered, ${clock.liveTimers} timers`).toBeLessThan(
+      latestUs,
+    );
+    await step();
+  }
+  const sent = gateways.flatMap((gateway) => [...gateway.sent.values()]);
+  checkOutcomes(
+    seed,
+    sent.filter(({ cancelled }) => !cancelled),
+  );
+  // A copy of a request that was refused meanwhile comes later than the request did.
+  for (const { message, sends } of sent) if (sends > 1) places.delete(message.id);
+  if (!deaths) checkOrder(seed, executes, places);
+  const text = await registry.metrics();
+  if (!deaths) {
+    const ended = metric(text, 'nv_inference_request_success') + metric(text, 'nv_inference_request_failure');
+    expect(ended, `seed ${seed}: requests counted`).toBe(sent.reduce((sum, { outcomes }) => sum + outcomes.length, 0));
+    const executions = workers.reduce((sum, worker) => sum + worker.executions, 0);
+    expect(metric(text, 'nv_inference_exec_count'), `seed ${seed}: executions counted`).toBe(executions);
+  }
+  expect(metric(text, 'nv_inference_pending_request_count')).toBe(0);
+
+  await coordinator.stop();
+  expect(coordinator.counts).toEqual({ queued: 0, running: 0, waits: 0 });
+  expect(clock.liveTimers, `seed ${seed}: timers left`).toBe(0);
+  expect(directory.records()).toEqual([]);
+  expect(Object.keys(MODELS).map((model) => directory.owner(model))).toEqual([undefined, undefined, undefined]);
+  await transport.close();
+}
+
+test.each(SEEDS)('seed %i', async (seed) => {
+  try {
+    await simulate(seed);
+  } catch (cause) {
+    const again = `NEREID_SIM_SEED=${seed} npx vitest run test/sim/skeleton.test.ts`;
+    throw new Error(`again with: ${again}`, { cause });
+  }
+});

@@ -67,7 +67,7 @@ describe('the command line', () => {
     const { exitCode, out, err } = await run([flag]);
     expect([exitCode, err]).toEqual([0, '']);
     expect(out).toMatch(/^nereid: an inference server/);
-    for (const part of ['Commands:', '  serve ', 'Examples:', 'Exit codes:', '  4  a repository cannot be read']) {
+    for (const part of ['Commands:', '  serve ', 'Examples:', 'Exit codes:', '  4    a repository cannot be read']) {
       expect(out).toContain(part);
     }
   });

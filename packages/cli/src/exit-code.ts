@@ -1,18 +1,19 @@
-/** How the process ends (docs/flags.md and `--help` show the same table). */
+/** How the process ends. 3 is kept for a Redis that cannot be used. */
 export const EXIT_CODE = {
   stopped: 0,
   failed: 1,
   usage: 2,
-  redis: 3,
   repository: 4,
 } as const;
 
 export type ExitCode = (typeof EXIT_CODE)[keyof typeof EXIT_CODE];
 
-export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODE, string>> = {
-  stopped: 'stopped in order',
-  failed: 'the start failed, or requests were still running when --exit-timeout-secs was over',
-  usage: 'bad command line, variable or options file',
-  redis: 'Redis is not usable',
-  repository: 'a repository cannot be read, or a model failed to load (see --exit-on-error)',
-};
+/** The table in `--help` and docs/flags.md: status and what it means. */
+export const EXIT_MEANINGS: readonly (readonly [status: number, meaning: string])[] = [
+  [EXIT_CODE.stopped, 'stopped in order'],
+  [EXIT_CODE.failed, 'the start failed, or requests still ran when --exit-timeout-secs was over'],
+  [EXIT_CODE.usage, 'bad command line, variable or options file'],
+  [EXIT_CODE.repository, 'a repository cannot be read, or a model failed to load (see --exit-on-error)'],
+  // 128 and SIGKILL's number, as a shell reports it.
+  [137, 'as 1, but a model could not be interrupted, so the process killed itself'],
+];

@@ -1,10 +1,8 @@
 import { flagsHelp } from '@nereid/config';
-import { EXIT_CODE, EXIT_MEANINGS } from './exit-code.ts';
+import { EXIT_MEANINGS } from './exit-code.ts';
 
 function exitCodes(): string {
-  return Object.entries(EXIT_MEANINGS)
-    .map(([name, meaning]) => `  ${EXIT_CODE[name as keyof typeof EXIT_CODE]}  ${meaning}`)
-    .join('\n');
+  return EXIT_MEANINGS.map(([status, meaning]) => `  ${String(status).padEnd(3)}  ${meaning}`).join('\n');
 }
 
 const EXAMPLES = `Examples:

@@ -23,6 +23,7 @@ const host: ServeProcess = {
     const file = openSync(path, 'a');
     return (text) => void writeSync(file, text);
   },
+  kill: () => process.kill(process.pid, 'SIGKILL'),
   createServer,
 };
 

@@ -25,6 +25,7 @@ function runningServer(stop: Running['stop'] = async () => {}): Running {
     urls: { http: 'http://0.0.0.0:8000', metrics: 'http://0.0.0.0:8002' },
     loadFailures: [],
     models: () => MODELS,
+    counts: () => ({ waiting: 0, queued: 0, running: 0, batches: 0, timers: 0 }),
     stop,
   };
 }
@@ -59,6 +60,9 @@ function fakeHost(createServer: ServeProcess['createServer'], env: Record<string
       return (text) => {
         seen.file += text;
       };
+    },
+    kill: () => {
+      throw new Error('not to be killed');
     },
     createServer: (options) => {
       seen.started.push(options);
@@ -225,31 +229,8 @@ describe('failures are one line on standard error with their exit code', () => {
   });
 });
 
-describe('the stop', () => {
-  it('that takes longer than --exit-timeout-secs ends with 1', async () => {
-    const never = new Promise<void>(() => {});
-    let stopping = () => {};
-    const stopCalled = new Promise<void>((resolve) => {
-      stopping = resolve;
-    });
-    const { host, seen, kill, listening, clock } = fakeHost(async () =>
-      runningServer(() => {
-        stopping();
-        return never;
-      }),
-    );
-    const ended = serve([repository(), '--exit-timeout-secs=2'], host);
-    await listening;
-    kill('SIGINT');
-    await stopCalled;
-    clock.advanceUs(1_999_999);
-    expect(seen.err).toBe('');
-    clock.advanceUs(1);
-    expect(await ended).toBe(1);
-    expect(seen.err).toMatch(/"Exit timeout expired. Exiting immediately."\n$/);
-  });
-
-  it('that fails ends with 1', async () => {
+describe('a signal', () => {
+  it('whose stop fails ends with 1', async () => {
     const { host, seen, kill, listening, clock } = fakeHost(async () =>
       runningServer(() => Promise.reject(new Error('worker is stuck'))),
     );

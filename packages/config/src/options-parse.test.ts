@@ -1,5 +1,6 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FLAGS } from './flag-table.ts';
+import { environmentName, FLAGS } from './flag-table.ts';
 import { backendSettings, type Options } from './options.ts';
 import { type ParsedOptions, parseOptions } from './options-parse.ts';
 
@@ -316,4 +317,32 @@ it('backend settings by backend, the last of a key winning', () => {
   expect(
     backendSettings(['a=1', 'onnxruntime,a=2', 'b=3', 'onnxruntime,c=x,y=z', 'python,a=4', 'a=5', ',d=6']),
   ).toEqual({ '': { a: '5', b: '3', d: '6' }, onnxruntime: { a: '2', c: 'x,y=z' }, python: { a: '4' } });
+});
+
+describe('whatever is given', () => {
+  const name = fc.constantFrom(...FLAGS.map((flag) => flag.name));
+  const text = fc.oneof(fc.string(), fc.constantFrom('true', '0', '8000', 'explicit', '*', 'a,b=c', 'f.yaml'));
+  const argument = fc.oneof(
+    fc.tuple(name, text).map(([flag, value]) => `--${flag}=${value}`),
+    name.map((flag) => `--${flag}`),
+    text,
+  );
+  const env = fc.dictionary(name.map(environmentName), text);
+  const file = fc.oneof(
+    fc.dictionary(name, fc.oneof(text, fc.array(text))).map((keys) => JSON.stringify(keys)),
+    fc.string(),
+  );
+
+  it('there are options or an error, and nothing is thrown', () => {
+    let accepted = 0;
+    fc.assert(
+      fc.property(fc.array(argument, { maxLength: 4 }), env, file, (argv, variables, source) => {
+        const parsed = parseOptions({ argv: [REPOSITORY, ...argv], env: variables, readFile: () => source });
+        if (parsed.ok) accepted++;
+        else expect(parsed.error).not.toBe('');
+      }),
+      { numRuns: 500 },
+    );
+    expect(accepted).toBeGreaterThan(0);
+  });
 });

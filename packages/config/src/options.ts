@@ -132,7 +132,7 @@ export const optionsSchema = z.strictObject({
   httpMaxInputSize: z
     .int()
     .min(1)
-    .max(LIMITS.tensor_bytes_max)
+    .max(LIMITS.body_bytes_raised_max)
     .default(LIMITS.body_bytes_max)
     .register(flagMetas, { ...http, form: '<bytes>', description: 'The largest request body taken, in bytes.' }),
 

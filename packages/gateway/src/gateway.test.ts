@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import type { InferMessage, InferRequest, Message, Outcome, Tensor } from '@nereid/protocol';
 import { describe, expect, it } from 'vitest';
 import {
@@ -207,6 +208,41 @@ describe('cancelling', () => {
     expect(fixture.received.map((message) => message.kind)).toEqual(['infer', 'infer']);
   });
 });
+
+describe('the signal', () => {
+  it.each<readonly [string, string, (fixture: GatewayFixture) => Promise<unknown> | unknown]>([
+    ['an answer', 'ok', ({ coordinator, ...rest }) => coordinator.send('gw-1', answerTo(rest.received[0]))],
+    ['a cancel', 'CANCELLED', () => undefined],
+    [
+      'no owner to send it to again',
+      'UNAVAILABLE',
+      ({ coordinator }) => coordinator.send('gw-1', { kind: 'stale', model: 'simple', id: 'gw-1:1', known: null }),
+    ],
+    ["the gateway's end", 'UNAVAILABLE', ({ gateway }) => gateway.close()],
+  ])('has no listener left after %s', async (name, expected, act) => {
+    const fixture = await gatewayFixture();
+    const controller = new AbortController();
+    const outcome = fixture.gateway.infer(REQUEST, controller.signal);
+    expect(getEventListeners(controller.signal, 'abort')).toHaveLength(1);
+    await fixture.arrived(1);
+    if (name === 'a cancel') controller.abort();
+    else await act(fixture);
+    expect(code(await outcome)).toBe(expected);
+    expect(getEventListeners(controller.signal, 'abort')).toEqual([]);
+  });
+
+  it('gets no listener from a request refused at the door', async () => {
+    const fixture = await gatewayFixture();
+    const { signal } = new AbortController();
+    expect(code(await fixture.gateway.infer({ ...REQUEST, inputs: [] }, signal))).toBe('INVALID_ARG');
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+  });
+});
+
+function answerTo(message: Message | undefined): Message {
+  if (message?.kind !== 'infer') throw new Error(`no infer message but ${message?.kind}`);
+  return responseTo(message, echo(message));
+}
 
 describe('stale', () => {
   const stale = (known: { number: number; owner: string } | null): Message => {

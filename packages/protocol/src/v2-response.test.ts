@@ -64,7 +64,7 @@ describe('the JSON of a response', () => {
       [-9223372036854775808n, -1n, 999999999999999n, 1000000000000000n],
       '[-9223372036854775808,-1,999999999999999,1000000000000000]',
     ],
-    ['FP32', [0.1, 1, -2, 0, -0, 0.5], '[0.10000000149011612,1.0,-2.0,0.0,-0.0,0.5]'],
+    ['FP32', [0.1, 1, -2, 0, -0, 0.5], '[0.100000001490116119,1.0,-2.0,0.0,-0.0,0.5]'],
     ['FP32', [Number.NaN, Infinity, -Infinity], '[NaN,Infinity,-Infinity]'],
     [
       'FP64',
@@ -171,6 +171,8 @@ describe('numbers survive a round trip through JSON', () => {
   const float = fc.integer().map((bits) => new Float32Array(Int32Array.of(bits).buffer)[0] as number);
   it.each<[Datatype, fc.Arbitrary<number | bigint | boolean>]>([
     ['FP32', float],
+    ['FP32', fc.double({ min: -1, max: 1, noNaN: true }).map(Math.fround)],
+    ['FP32', fc.integer({ min: -25, max: 26 }).map((power) => 2 ** power)],
     ['FP64', fc.double()],
     ['FP64', fc.integer().map((value) => value * 1e6)],
     ['INT64', fc.bigInt({ min: -(1n << 63n), max: (1n << 63n) - 1n })],
@@ -200,6 +202,26 @@ describe('numbers survive a round trip through JSON', () => {
         const { inputs } = decodeInferRequest(body, { modelName: 'm', modelVersion: '', limits: LIMITS }).request;
         expect(inputs[0]?.data).toEqual(tensor.data);
       }),
+    );
+  });
+});
+
+describe('FP32 as JSON', () => {
+  it('reads back as the very double that it is', () => {
+    const float = fc.oneof(
+      fc.integer().map((bits) => new Float32Array(Int32Array.of(bits).buffer)[0] as number),
+      fc.double({ min: 2 ** -20, max: 2 ** 25, noNaN: true }).map(Math.fround),
+      fc.tuple(fc.integer({ min: -20, max: 25 }), fc.integer({ min: -2, max: 2 })).map(([power, steps]) => {
+        const bits = new Int32Array(Float32Array.of(2 ** power).buffer);
+        bits[0] = (bits[0] as number) + steps;
+        return new Float32Array(bits.buffer)[0] as number;
+      }),
+    );
+    fc.assert(
+      fc.property(float, (value) => {
+        expect(Number(dataText('FP32', [value]).slice(1, -1))).toBe(value);
+      }),
+      { numRuns: 20_000 },
     );
   });
 });

@@ -2,7 +2,8 @@
 import { DATATYPE_BYTES } from './datatype.ts';
 import { NereidError } from './error.ts';
 import type { InferResponse, ParameterValue } from './infer.ts';
-import { doubleText, finish, flush, type JsonWriter, jsonWriter, writeElements } from './json-writer.ts';
+import { doubleText } from './json-numbers.ts';
+import { finish, flush, type JsonWriter, jsonWriter, writeElements } from './json-writer.ts';
 import { elementCount, fixedByteSize, type Tensor } from './tensor.ts';
 
 /** How one output travels: as JSON, or as raw bytes behind it. */

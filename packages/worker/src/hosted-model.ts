@@ -24,7 +24,6 @@ export interface HostedModel {
   draining: boolean;
   /** Ids of the requests given to an instance and not yet answered. */
   readonly running: Set<string>;
-  /** Throws INVALID_ARG for a config that cannot be read. */
   hold(message: ControlMessage): void;
   release(): void;
   version(version: string): HostedVersion | undefined;
@@ -106,10 +105,8 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     draining: false,
     running,
     hold(message) {
-      const config = decodeModelConfig(message.config);
-      const signature = modelSignature(config);
-      const directory = checkedDirectory(name, message.contentHash, options);
-      // Each version reports a failure by itself; without this one nobody would look at it.
+      const { config, signature, directory } = readSource(message, options);
+      // Each version reports a failure by itself; one that is held already does not look at it.
       directory.catch(() => {});
       for (const [version, slot] of slots) if (!message.versions.includes(version)) drop(slot);
       for (const version of message.versions) {
@@ -141,6 +138,18 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
 
 function sameContent(a: VersionSource, b: VersionSource): boolean {
   return a.configText === b.configText && a.contentHash === b.contentHash;
+}
+
+/** Config and folder of a load; what is wrong with either is why `directory` rejects. */
+function readSource(message: ControlMessage, options: HostedModelOptions) {
+  try {
+    const config = decodeModelConfig(message.config);
+    const signature = modelSignature(config);
+    return { config, signature, directory: checkedDirectory(message.model, message.contentHash, options) };
+  } catch (unreadable) {
+    const config = decodeModelConfig('{}');
+    return { config, signature: modelSignature(config), directory: Promise.reject<string>(unreadable) };
+  }
 }
 
 /** The model's folder, if this worker's files are those that the owner read. */

@@ -7,7 +7,13 @@
  * all threads have ended, then *UNAVAILABLE* 'unloaded'.
  */
 import { join } from 'node:path';
-import { type ExpandedInstance, expandInstances, type ModelConfig, type ModelSignature, modelConfigJson } from '@nereid/config';
+import {
+  type ExpandedInstance,
+  expandInstances,
+  type ModelConfig,
+  type ModelSignature,
+  modelConfigJson,
+} from '@nereid/config';
 import {
   ERROR_TABLE,
   type ErrorInfo,

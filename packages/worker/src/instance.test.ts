@@ -1,3 +1,4 @@
+import { LIMITS } from '@nereid/config';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createHarness, errorOf, executedOf, type Harness, int32, request } from './worker-harness.ts';
 
@@ -86,6 +87,31 @@ describe('an instance whose thread ends', () => {
     const { outcomes, done } = await harness.execute('m', [x(1)]);
     expect(errorOf(outcomes[0]).code).toBe('UNAVAILABLE');
     expect(executedOf(done)).toEqual([false, 'error']);
+  });
+});
+
+describe('an instance that does not come up', () => {
+  it('in time is UNAVAILABLE; its thread ends by itself once it has loaded', async () => {
+    const hasty = await createHarness({ limits: { ...LIMITS, instance_start_timeout_ms: 1 } });
+    await hasty.javascript('m', 'await new Promise((go) => setTimeout(go, 50)); export const execute = () => [];');
+    const { versions } = await hasty.load('m');
+    expect(versions[0]).toMatchObject({
+      state: 'UNAVAILABLE',
+      reason: expect.stringContaining('did not load within 1 ms'),
+    });
+    expect(await hasty.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+  });
+
+  it('since there is no thread for it is UNAVAILABLE', async () => {
+    const poor = await createHarness({
+      spawn() {
+        throw new Error('out of threads');
+      },
+    });
+    await poor.javascript('m', FRAGILE);
+    const { versions } = await poor.load('m');
+    expect(versions[0]).toMatchObject({ state: 'UNAVAILABLE', reason: expect.stringContaining('out of threads') });
+    expect(await poor.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
   });
 });
 

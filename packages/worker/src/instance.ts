@@ -98,8 +98,9 @@ export function createInstance(options: InstanceOptions): Instance {
   };
 
   const becomeReady = (from: Carrier) => {
+    if (from !== carrier) return;
     timer?.cancel();
-    if (state === 'stopping' || state === 'failed') return;
+    if (state === 'stopping') return;
     state = 'ready';
     for (const batch of waiting.splice(0)) post(from, batch);
     reportStart(null);
@@ -138,8 +139,33 @@ export function createInstance(options: InstanceOptions): Instance {
     }
   };
 
+  /** The system gave no thread. */
+  const startFailed = (cause: unknown) => {
+    const why = unavailable(`its thread cannot be started: ${errorInfo(cause).message}`);
+    if (state === 'loading') fail(why);
+    else restart(why, 0);
+  };
+
   const startThread = () => {
+    let started: Carrier;
+    try {
+      started = newCarrier();
+    } catch (cause) {
+      startFailed(cause);
+      return;
+    }
     liveThreads++;
+    carrier = started;
+    timer = clock.at(clock.nowUs() + limits.instance_start_timeout_ms * MS_IN_US, () => {
+      if (state === 'stopping') return;
+      // Given up, not terminated: should it load after all, it ends at once by itself.
+      started.stop();
+      carrier = undefined;
+      fail(unavailable(`its model did not load within ${limits.instance_start_timeout_ms} ms`));
+    });
+  };
+
+  const newCarrier = () => {
     const started: Carrier = startCarrier({
       setup,
       spawn: options.spawn,
@@ -151,14 +177,7 @@ export function createInstance(options: InstanceOptions): Instance {
       },
       ended: (why, lost) => ended(started, why, lost),
     });
-    carrier = started;
-    timer = clock.at(clock.nowUs() + limits.instance_start_timeout_ms * MS_IN_US, () => {
-      if (state === 'stopping') return;
-      // Given up, not terminated: should it load after all, it ends at once by itself.
-      started.stop();
-      carrier = undefined;
-      fail(unavailable(`its model did not load within ${limits.instance_start_timeout_ms} ms`));
-    });
+    return started;
   };
 
   const stop = async () => {

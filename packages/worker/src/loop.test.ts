@@ -1,4 +1,5 @@
 import type { Epoch } from '@nereid/protocol';
+import { createLog } from '@nereid/runtime';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   createHarness,
@@ -116,6 +117,30 @@ describe('loading', () => {
     const { config } = await harness.control('m');
     const { versions } = await harness.load('m', { config: config.replace('"javascript"', '"nothing"') });
     expect(versions[0]?.reason).toMatch(/unable to find backend 'nothing'/);
+  });
+
+  it('refuses a config that cannot be read', async () => {
+    await harness.javascript('m', model('1'));
+    const { versions } = await harness.load('m', { config: '{"no_such_field": 1}' });
+    expect(versions[0]).toMatchObject({
+      state: 'UNAVAILABLE',
+      reason: expect.stringMatching(/^Invalid argument: the model configuration cannot be read/),
+    });
+  });
+
+  it('writes what a model logs to its own log, with the instance', async () => {
+    const lines: string[] = [];
+    const log = createLog({ level: 'info', destination: { write: (line) => void lines.push(line) } });
+    const logging = await createHarness({ log });
+    await logging.javascript(
+      'm',
+      `export function initialize({ context }) { context.log.warn('mind the gap'); } export const execute = () => [];`,
+    );
+    await logging.load('m');
+    expect(lines.map((line) => JSON.parse(line))).toContainEqual(
+      expect.objectContaining({ instance: 'm_0', msg: 'mind the gap' }),
+    );
+    await logging.close();
   });
 
   it('refuses files that its owner did not read', async () => {

@@ -197,6 +197,15 @@ export function int64(name: string, shape: readonly number[], values: readonly b
   return { name, datatype: 'INT64', shape, data: new Uint8Array(BigInt64Array.from(values).buffer) };
 }
 
+export function bytes(name: string, shape: readonly number[], elements: readonly Buffer[]): Tensor {
+  const parts = elements.flatMap((element) => {
+    const length = Buffer.alloc(4);
+    length.writeUInt32LE(element.byteLength);
+    return [length, element];
+  });
+  return { name, datatype: 'BYTES', shape, data: new Uint8Array(Buffer.concat(parts)) };
+}
+
 export function responseOf(outcome: Outcome | undefined): InferResponse {
   if (outcome?.ok !== true) throw new Error(`no response: ${outcome?.error.message}`);
   return outcome.response;

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
+  bytes,
   createHarness,
   errorOf,
   executedOf,
@@ -91,6 +92,26 @@ describe('batches', () => {
       message: expect.stringMatching(/^onnx runtime error/),
     });
     expect(executedOf(done)).toEqual([true, 'ok', 'error', 'ok']);
+  });
+
+  it('of texts are split rightly, and one that ONNX cannot take fails alone', async () => {
+    harness.fixture('identity_batched_bytes');
+    await harness.load('identity_batched_bytes');
+    const text = (...elements: string[]) =>
+      request([
+        bytes(
+          'INPUT',
+          [1, elements.length],
+          elements.map((element) => Buffer.from(element, 'latin1')),
+        ),
+      ]);
+    const batch = [text('a', ''), text('caf\u00e9', 'b'), text('', 'long text')];
+    const { outcomes } = await harness.execute('identity_batched_bytes', batch);
+    expect(errorOf(outcomes[1])).toMatchObject({
+      code: 'INVALID_ARG',
+      message: expect.stringContaining("input 'INPUT' is not UTF-8"),
+    });
+    for (const i of [0, 2]) expect(responseOf(outcomes[i]).outputs[0]?.data).toEqual(batch[i]?.inputs[0]?.data);
   });
 
   it('of a JavaScript model have an outcome per request', async () => {

@@ -182,18 +182,6 @@ describe('a client that leaves', () => {
     await once(client.socket, 'close');
     expect(fixture.received).toEqual([]);
   });
-
-  it('keeps no listener on a connection that lives on', async () => {
-    const fixture = await serve();
-    const client = await connection(fixture);
-    for (let index = 0; index < 30; index++) {
-      client.socket.write(post(PATH, good(`n${index}`)));
-      await client.until(answered(`n${index}`));
-    }
-    client.socket.destroy();
-    await once(client.socket, 'close');
-    expect(fixture.received.filter(({ kind }) => kind === 'cancel')).toEqual([]);
-  });
 });
 
 describe('what is no HTTP request', () => {

@@ -5,6 +5,7 @@ import {
   decodeInferRequest,
   type ErrorInfo,
   errorInfo,
+  NereidError,
   type RequestLimits,
 } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
@@ -49,19 +50,25 @@ export function infer(context: InferContext, request: FastifyRequest, reply: Fas
   }
 
   readBody(request.raw, context.inputBytesMax, (body) => {
-    const decoded = decode(context, request, found.signature, version === '' ? '' : found.version, body);
-    if (!decoded.ok) {
-      fail(decoded.error);
-      return;
+    try {
+      const decoded = decode(context, request, found.signature, version === '' ? '' : found.version, body);
+      if (!decoded.ok) {
+        fail(decoded.error);
+        return;
+      }
+      const { id } = decoded.value.request;
+      // Never rejects: an infer's failure is an outcome, and an answer without a form becomes an error.
+      void context.gateway.infer(decoded.value.request, context.clientSignal(request.raw.socket)).then((outcome) => {
+        const error = outcome.ok
+          ? sendInferResponse(reply, outcome.response, decoded.value, context.closing())
+          : outcome.error;
+        if (error !== null) fail(error, id);
+      });
+    } catch (thrown) {
+      // Called from the socket: whatever is thrown past here would end the process.
+      if (!(thrown instanceof NereidError)) context.log.error({ err: thrown, model: name }, 'infer threw');
+      fail(errorInfo(thrown));
     }
-    const { id } = decoded.value.request;
-    // Never rejects: an infer's failure is an outcome, and an answer without a form becomes an error.
-    void context.gateway.infer(decoded.value.request, context.clientSignal(request.raw.socket)).then((outcome) => {
-      const error = outcome.ok
-        ? sendInferResponse(reply, outcome.response, decoded.value, context.closing())
-        : outcome.error;
-      if (error !== null) fail(error, id);
-    });
   });
 }
 
@@ -69,6 +76,7 @@ type Decoded =
   | { readonly ok: true; readonly value: DecodedRequest }
   | { readonly ok: false; readonly error: ErrorInfo };
 
+/** The request, or why not: what the codec finds it throws. */
 function decode(
   context: InferContext,
   request: FastifyRequest,
@@ -83,19 +91,14 @@ function decode(
     const raw = rawRequest(signature, modelVersion, body.bytes);
     return raw.ok ? { ok: true, value: { request: raw.request, outputs: [], binaryDefault: true } } : raw;
   }
-  try {
-    const value = decodeInferRequest(body.bytes, {
-      modelName: signature.name,
-      modelVersion,
-      headerLength: header.length,
-      limits: context.requestLimits,
-    });
-    const classified = value.outputs.find((output) => output.classification > 0);
-    return classified === undefined ? { ok: true, value } : { ok: false, error: classification(classified.name) };
-  } catch (thrown) {
-    if (!(thrown instanceof NereidError)) context.log.error({ err: thrown, model: signature.name }, 'decoding failed');
-    return { ok: false, error: errorInfo(thrown) };
-  }
+  const value = decodeInferRequest(body.bytes, {
+    modelName: signature.name,
+    modelVersion,
+    headerLength: header.length,
+    limits: context.requestLimits,
+  });
+  const classified = value.outputs.find((output) => output.classification > 0);
+  return classified === undefined ? { ok: true, value } : { ok: false, error: classification(classified.name) };
 }
 
 const DECOUPLED: ErrorInfo = {

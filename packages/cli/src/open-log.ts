@@ -1,0 +1,34 @@
+import type { Options } from '@nereid/config';
+import { createLog, type Log } from '@nereid/runtime';
+import { logDestination, logGate, lowestLevel, type WriteText } from './log-destination.ts';
+
+export interface LogHost {
+  readonly pid: number;
+  readonly hostName: string;
+  readonly stdout: WriteText;
+  readonly stderr: WriteText;
+  /** Opens a log file to append to; throws where it cannot. */
+  readonly openLogFile: (path: string) => WriteText;
+}
+
+export type OpenedLog = { readonly ok: true; readonly log: Log } | { readonly ok: false; readonly error: string };
+
+/** The log that the `--log-…` flags ask for. */
+export function openLog(options: Options, host: LogHost): OpenedLog {
+  let low = host.stdout;
+  let high = host.stderr;
+  if (options.logFile !== '') {
+    try {
+      low = host.openLogFile(options.logFile);
+      high = low;
+    } catch (failure) {
+      const why = failure instanceof Error ? failure.message : String(failure);
+      return { ok: false, error: `cannot append to the log file: ${why}; correct --log-file` };
+    }
+  }
+  const gate = logGate(options);
+  const { logOutput: output, logFormat: format } = options;
+  const destination = logDestination({ gate, output, format, pid: host.pid, low, high });
+  const node = options.nodeId === '' ? host.hostName : options.nodeId;
+  return { ok: true, log: createLog({ level: lowestLevel(gate), bindings: { node }, destination }) };
+}

@@ -1,0 +1,67 @@
+import type { IncomingMessage } from 'node:http';
+import { PassThrough } from 'node:stream';
+import { finished } from 'node:stream/promises';
+import { expect, it } from 'vitest';
+import { type Body, readBody } from './read-body.ts';
+
+function request(headers: Record<string, string> = {}): PassThrough & IncomingMessage {
+  return Object.assign(new PassThrough(), { headers }) as unknown as PassThrough & IncomingMessage;
+}
+
+async function read(chunks: readonly string[], bytesMax = 100_000): Promise<readonly Body[]> {
+  const stream = request();
+  const bodies: Body[] = [];
+  readBody(stream, bytesMax, (body) => bodies.push(body));
+  for (const chunk of chunks) stream.write(chunk);
+  stream.end();
+  await finished(stream);
+  return bodies;
+}
+
+it.each([
+  ['no chunk', []],
+  ['one', ['abc']],
+  ['several', ['a', 'bc', 'def']],
+  ['a piece and none over', Array.from({ length: 1024 }, (_, index) => String(index))],
+  ['a piece and one over', Array.from({ length: 1025 }, (_, index) => String(index))],
+  ['many pieces', Array.from({ length: 5000 }, (_, index) => String(index))],
+])('joins %s', async (_name, chunks) => {
+  const [body] = await read(chunks);
+  expect(body?.ok && Buffer.from(body.bytes).toString()).toBe(chunks.join(''));
+});
+
+it.each([
+  [99, true],
+  [100, true],
+  [101, false],
+])('of %i bytes with a limit of 100 is taken: %s', async (length, ok) => {
+  expect(await read(['x'.repeat(length)], 100)).toMatchObject([{ ok }]);
+});
+
+it('calls back once where it is over, however much more comes', async () => {
+  expect(await read(['x'.repeat(60), 'x'.repeat(60), 'x'.repeat(60)], 100)).toEqual([{ ok: false, length: 120 }]);
+});
+
+it('is over at once where its length says so', () => {
+  const bodies: Body[] = [];
+  readBody(request({ 'content-length': '101' }), 100, (body) => bodies.push(body));
+  expect(bodies).toEqual([{ ok: false, length: 101 }]);
+});
+
+it('never calls back where the client leaves first', async () => {
+  const stream = request();
+  const bodies: Body[] = [];
+  readBody(stream, 100, (body) => bodies.push(body));
+  stream.write('half');
+  stream.destroy();
+  await finished(stream).catch(() => undefined);
+  expect(bodies).toEqual([]);
+});
+
+it('ends a connection that sends sixteen times the limit', async () => {
+  const stream = request();
+  readBody(stream, 10, () => undefined);
+  for (let index = 0; index < 17 && !stream.destroyed; index++) stream.write('x'.repeat(10));
+  await finished(stream).catch(() => undefined);
+  expect(stream.destroyed).toBe(true);
+});
