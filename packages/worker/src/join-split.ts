@@ -125,17 +125,16 @@ function skipElements(name: string, view: DataView, start: number, count: number
   return offset;
 }
 
-/** What one request asked for: its outputs in its own order, else all in the order of the config. */
+/** What one request asked for, or all: in the order of the config, as Triton answers (infer_response.cc). */
 export function selectOutputs(
   signature: ModelSignature,
   requested: readonly string[],
   outputs: readonly Tensor[],
 ): readonly Tensor[] {
-  const names = requested.length > 0 ? requested : signature.outputs;
   const selected: Tensor[] = [];
-  for (let i = 0; i < names.length; i++) {
-    const entry = names[i];
-    const name = typeof entry === 'string' ? entry : (entry?.name ?? '');
+  for (let i = 0; i < signature.outputs.length; i++) {
+    const name = signature.outputs[i]?.name ?? '';
+    if (requested.length > 0 && !requested.includes(name)) continue;
     const guess = outputs[i];
     const output = guess?.name === name ? guess : outputs.find((candidate) => candidate.name === name);
     if (output !== undefined) selected.push(output);
