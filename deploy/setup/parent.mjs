@@ -1,6 +1,6 @@
 import { setting } from './checkout.mjs';
 
-const POLL_MS = 500;
+const POLL_MS = 200;
 
 /**
  * Calls back once when the npm that started this process is gone: an npm that is killed, or a shell between npm and

@@ -5,6 +5,8 @@ import { runCommand } from './command.mjs';
 import { filesBelow, packageFolders } from './stamp.mjs';
 
 const FAILURE_LINES_MAX = 60;
+/** So many skipped tests of a file are named. */
+const NAMES_MAX = 3;
 
 /**
  * What a stage found. `failures` are texts to print; `notes` are lines about what was not run.
@@ -43,6 +45,8 @@ export async function vitestStage(filterArgs) {
   return result;
 }
 
+const shortList = (names) => `${names.slice(0, NAMES_MAX).join('; ')}${names.length > NAMES_MAX ? '; …' : ''}`;
+
 /** @returns {StageResult} */
 export function readVitestReport({ testResults }) {
   const failures = [];
@@ -51,11 +55,13 @@ export function readVitestReport({ testResults }) {
   for (const { name, status, message, assertionResults } of testResults) {
     const file = relative(ROOT, name);
     const failedBefore = failures.length;
+    const notRun = [];
     for (const test of assertionResults) {
       if (test.status === 'passed') passed += 1;
       else if (test.status === 'failed') failures.push(`${file}: ${test.fullName}\n${test.failureMessages.join('\n')}`);
-      else notes.push(`not run: ${test.fullName.trim()} (${file})`);
+      else notRun.push(test.fullName.trim());
     }
+    if (notRun.length > 0) notes.push(`${notRun.length} not run in ${file}: ${shortList(notRun)}`);
     if (status === 'failed' && failures.length === failedBefore) failures.push(`${file}\n${message}`);
   }
   return { passed, failed: failures.length, failures: failures.map((text) => lines(text, FAILURE_LINES_MAX)), notes };

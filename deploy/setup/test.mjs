@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from './checkout.mjs';
 import { whenNpmEnds } from './parent.mjs';
-import { say, secondsSince } from './progress.mjs';
+import { secondsSince } from './progress.mjs';
 import { ensurePythonPackages } from './python.mjs';
 import { exitWith, setUp } from './setup.mjs';
 import { conformanceStage, programStage, vitestFilter, vitestStage } from './test-stages.mjs';
@@ -56,12 +56,13 @@ async function runStages(stages) {
       continue;
     }
     const start = performance.now();
-    say(`${stage.name} …`);
+    console.log(`${stage.name} …`);
     const result = await stage.run();
     passed += result.passed;
     failed += result.failed;
     for (const failure of result.failures) console.log(failure);
-    for (const note of result.notes) console.log(`  ${note}`);
+    // With a filter, all but what it names is not run.
+    if (filter === undefined) for (const note of result.notes) console.log(`  ${note}`);
     console.log(`${stage.name}: ${result.passed} passed, ${result.failed} failed (${secondsSince(start)})`);
   }
   if (filter !== undefined && passed + failed === 0 && notRun.length === 0) {

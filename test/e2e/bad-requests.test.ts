@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -25,7 +26,10 @@ async function expectSimpleAnswers(): Promise<void> {
 
 /** Resident memory of the server. */
 function memoryKib(): number {
-  return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(served.process.pid)]).toString());
+  const { pid } = served.process;
+  const status = `/proc/${pid}/status`;
+  if (!existsSync(status)) return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)]).toString());
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(status, 'utf8'))?.[1]);
 }
 
 const DEPTH = 100_000;

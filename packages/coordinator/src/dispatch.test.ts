@@ -233,6 +233,7 @@ describe('cancelled and late requests', () => {
     const running = gateway.infer(fakeRequest('m'), { msLeft: 100 });
     const queued = gateway.infer(fakeRequest('m'), { msLeft: 100 });
     await settle();
+    expect(clock.liveTimers).toBe(1);
     await pass(99);
     expect(gateway.outcome(queued)).toBe('none');
     await pass(1);

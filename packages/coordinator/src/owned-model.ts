@@ -97,6 +97,13 @@ export function stateAtWorkers(model: OwnedModel, version: string): { state: Ver
   return { state: 'UNAVAILABLE', reason: reason === '' ? 'Unavailable: no worker holds the model' : reason };
 }
 
+export function setStates(model: OwnedModel, state: VersionState, reason: string): void {
+  for (const version of model.versions) {
+    version.state = state;
+    version.reason = reason;
+  }
+}
+
 /** True where nothing is queued or running. */
 export function isIdle(model: OwnedModel): boolean {
   return model.versions.every(({ queue }) => queue === undefined || queue.waiting + queue.running === 0);

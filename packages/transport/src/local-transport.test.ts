@@ -67,6 +67,21 @@ describe('local transport', () => {
     expect(outcomes).toEqual(['delivered', 'full']);
   });
 
+  test('room for bytes comes back with each delivery', async () => {
+    const transport = createLocalTransport({ messages_max: 100, bytes_max: 10_000 });
+    let received = 0;
+    transport.open('b', (messages) => {
+      received += messages.length;
+    });
+    const from = transport.open('a', () => {});
+    for (let round = 0; round < 3; round++) {
+      from.send('b', stale);
+      from.send('b', infer(6_000));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(received).toBe(6);
+  });
+
   test('passes messages by reference', async () => {
     const transport = createLocalTransport({ messages_max: 10, bytes_max: 10_000 });
     const got = new Promise<Message | undefined>((resolve) => {

@@ -1,0 +1,66 @@
+import type { ErrorInfo, InferMessage } from '@nereid/protocol';
+import type { Clock } from '@nereid/runtime';
+import { batchesDynamically, createScheduler } from '@nereid/scheduler';
+import type { Mailbox } from '@nereid/transport';
+import { createVersionQueue, type OwnedRequest } from './dispatch.ts';
+import { createModelStatistics } from './model-statistics.ts';
+import type { OwnedModel } from './owned-model.ts';
+import { STOPPING } from './request-error.ts';
+import type { StatisticsMetrics } from './statistics-metrics.ts';
+
+export interface QueueLimits {
+  /** Requests that may wait in a version whose config sets no max_queue_size. */
+  readonly queue_max: number;
+  /** Batches that an instance holds at a time, by whether the model batches dynamically. */
+  readonly instance_depth: { readonly batching: number; readonly single: number };
+}
+
+export interface ModelQueuesParts {
+  readonly clock: Clock;
+  readonly mailbox: Mailbox;
+  readonly metrics: StatisticsMetrics;
+  readonly limits: QueueLimits;
+  readonly answer: (message: InferMessage, error: ErrorInfo) => void;
+  readonly idle: () => void;
+}
+
+/** Gives each version of a model its queue, and shows its metrics from 0. */
+export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
+  const { clock, mailbox, metrics, limits, answer, idle } = parts;
+  const { config } = model.source;
+  const { batching, single } = limits.instance_depth;
+  for (const version of model.versions) {
+    const statistics = createModelStatistics();
+    const queue = createVersionQueue({
+      clock,
+      mailbox,
+      model: model.name,
+      version: version.version,
+      epoch: () => model.epoch,
+      nextBatch: () => ++model.batches,
+      scheduler: createScheduler<OwnedRequest>(config, { queue_max: limits.queue_max }),
+      instance_depth: batchesDynamically(config) ? batching : single,
+      statistics,
+      answer,
+      idle,
+    });
+    version.queue = queue;
+    version.hideMetrics = metrics.add({
+      model: model.name,
+      version: version.version,
+      tags: config.metricTags,
+      statistics,
+      pending: () => queue.pending,
+    });
+  }
+}
+
+/** Ends what is left in the queues and takes the metrics away. */
+export function closeQueues(model: OwnedModel): void {
+  for (const version of model.versions) {
+    version.queue?.close(STOPPING);
+    version.queue = undefined;
+    version.hideMetrics?.();
+    version.hideMetrics = undefined;
+  }
+}

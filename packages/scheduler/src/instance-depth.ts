@@ -1,0 +1,28 @@
+/** Work that may wait in front of an instance, behind the batch that it runs. */
+const AHEAD_US = 500;
+const DEPTH_MIN = 2;
+const DEPTH_MAX = 16;
+
+/**
+ * How many batches an instance holds at a time, running and waiting in its worker, by what a batch
+ * takes on average.
+ *
+ * With dynamic batching one: what waits here can still be batched. Without it there is nothing to
+ * gain by waiting here but the choice of instance and a late cancel, and an instance that must wait
+ * for the next message idles for longer than a small model runs. So an instance holds the work of
+ * about half a millisecond: many batches of a model that runs in microseconds, two of any other.
+ * `meanRunUs` is undefined before the first batch.
+ */
+export function instanceDepth(batching: boolean, meanRunUs: number | undefined): number {
+  if (batching) return 1;
+  if (meanRunUs === undefined || meanRunUs <= 0) return DEPTH_MIN;
+  return Math.min(DEPTH_MAX, Math.max(DEPTH_MIN, Math.floor(AHEAD_US / meanRunUs)));
+}
+
+/** The mean moves by an eighth of each difference, so that one slow batch does not set the depth. */
+const WEIGHT = 1 / 8;
+
+/** The next mean after a batch that took so long. */
+export function nextMeanRunUs(meanRunUs: number | undefined, runUs: number): number {
+  return meanRunUs === undefined ? runUs : meanRunUs + (runUs - meanRunUs) * WEIGHT;
+}
