@@ -26,14 +26,12 @@ const LEFT_OUT = [
   { why: 'about shared memory', applies: ({ asked }) => /shared_?memory/.test(asked) },
   { why: 'for a sequence model', applies: ({ asked }) => /\/models\/sequence_/.test(asked) },
   { why: 'for an ensemble', applies: ({ asked }) => /\/models\/ensemble_/.test(asked) },
-  { why: 'for a model with a version policy', applies: ({ asked }) => /\/models\/versions_/.test(asked) },
 ];
 
 /** Models whose configuration asks for what is not served yet. */
 const LEFT_OUT_MODELS = [
   { why: 'sequences', applies: (config) => /^sequence_batching/m.test(config) },
   { why: 'ensembles', applies: (config) => /^ensemble_scheduling/m.test(config) },
-  { why: 'version policies', applies: (_, name) => name.startsWith('versions_') },
   { why: 'priorities and queue policies', applies: (config) => /priority_levels|queue_policy|preserve_/.test(config) },
   { why: 'the response cache', applies: (config) => /^response_cache/m.test(config) },
 ];
@@ -74,7 +72,7 @@ export function selectCases(globs = []) {
 export function selectModels() {
   const isServed = (name) => {
     const config = readFileSync(join(MODELS, name, 'config.pbtxt'), 'utf8');
-    return !LEFT_OUT_MODELS.some(({ applies }) => applies(config, name));
+    return !LEFT_OUT_MODELS.some(({ applies }) => applies(config));
   };
   return readdirSync(MODELS)
     .filter(isServed)

@@ -91,7 +91,7 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
     );
   };
 
-  const end = (execute: ExecuteMessage, result: EntryResult, error: ErrorInfo | null, executed: boolean) => {
+  const end = (execute: ExecuteMessage, result: EntryResult, error: ErrorInfo | null, runUs: number | undefined) => {
     const { model, version, batch, epoch } = execute;
     for (const entry of execute.entries) {
       const response = { modelName: model, modelVersion: version, id: entry.request.id, parameters: {}, outputs: [] };
@@ -114,8 +114,8 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
       worker: id,
       batch,
       instance: execute.instance,
-      timing: { waitNs: 0, inputNs: 1_000, inferNs: 1_000, outputNs: 1_000 },
-      executed,
+      timing: { waitNs: 0, inputNs: 0, inferNs: (runUs ?? 0) * 1_000, outputNs: 0 },
+      executed: runUs !== undefined,
       entries: execute.entries.map((entry) => ({ id: entry.id, result, error })),
     });
   };
@@ -123,7 +123,7 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
   const lose = (model: string, instance: SimInstance) => {
     instance.ready = false;
     describe(model, 0);
-    for (const execute of instance.batches.splice(0)) end(execute, 'error', INSTANCE_LOST, false);
+    for (const execute of instance.batches.splice(0)) end(execute, 'error', INSTANCE_LOST, undefined);
     instance.timer = clock.at(clock.nowUs() + random.next() * RESTART_US_MAX, () => {
       instance.timer = undefined;
       instance.ready = true;
@@ -134,7 +134,8 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
   const run = (instance: SimInstance) => {
     const [execute] = instance.batches;
     if (execute === undefined || instance.timer !== undefined) return;
-    instance.timer = clock.at(clock.nowUs() + random.next() * options.runUsMax, () => {
+    const runUs = random.next() * options.runUsMax;
+    instance.timer = clock.at(clock.nowUs() + runUs, () => {
       instance.timer = undefined;
       if (random.next() < options.lossShare) {
         lose(execute.model, instance);
@@ -142,8 +143,8 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
       }
       instance.batches.shift();
       executions++;
-      if (random.next() < options.failureShare) end(execute, 'error', MODEL_FAILED, true);
-      else end(execute, 'ok', null, true);
+      if (random.next() < options.failureShare) end(execute, 'error', MODEL_FAILED, runUs);
+      else end(execute, 'ok', null, runUs);
       run(instance);
     });
   };
@@ -154,7 +155,7 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
     instance.batches.push(message);
     options.received(message, instance.batches.length);
     if (instance.ready) run(instance);
-    else for (const late of instance.batches.splice(0)) end(late, 'error', INSTANCE_LOST, false);
+    else for (const late of instance.batches.splice(0)) end(late, 'error', INSTANCE_LOST, undefined);
   };
 
   return {

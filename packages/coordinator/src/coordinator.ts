@@ -17,10 +17,8 @@ export interface CoordinatorOptions {
   readonly loadModels?: readonly string[];
   /** Models that load at the same time at start; 4 by default (`--model-load-thread-count`). */
   readonly modelLoadThreads?: number;
-  /** Batches that an instance of a model without dynamic batching holds; 2 by default, so that it never idles. */
+  /** Batches that an instance holds at a time, in place of the rule in scheduler/instance-depth. */
   readonly instanceDepth?: number;
-  /** The same with dynamic batching; 1 by default, so that what waits can still be batched and cancelled. */
-  readonly batchingInstanceDepth?: number;
   /** Requests that may wait in a version whose config sets no max_queue_size. */
   readonly queueMax?: number;
   /** How long a load waits for a first worker. */
@@ -71,8 +69,6 @@ export interface CoordinatorCounts {
 }
 
 const MODEL_LOAD_THREADS = 4;
-const INSTANCE_DEPTH = 2;
-const BATCHING_INSTANCE_DEPTH = 1;
 const WORKER_WAIT_MS = 10_000;
 const STOP_DEADLINE_MS = 30_000;
 
@@ -107,10 +103,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       answer: intake.answer,
       limits: {
         queue_max: options.queueMax ?? LIMITS.requests_queued_max,
-        instance_depth: {
-          batching: options.batchingInstanceDepth ?? BATCHING_INSTANCE_DEPTH,
-          single: options.instanceDepth ?? INSTANCE_DEPTH,
-        },
+        instance_depth: options.instanceDepth,
         worker_wait_ms: options.workerWaitMs ?? WORKER_WAIT_MS,
       },
     });

@@ -1,4 +1,5 @@
 import type {
+  BatchTiming,
   DoneEntry,
   DoneMessage,
   Epoch,
@@ -10,7 +11,14 @@ import type {
   ProcessId,
 } from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
-import type { Decision, InstanceKey, QueuedRequest, ScheduleEvent, Scheduler } from '@nereid/scheduler';
+import {
+  type Decision,
+  type InstanceKey,
+  nextMeanRunUs,
+  type QueuedRequest,
+  type ScheduleEvent,
+  type Scheduler,
+} from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
 import { countSuccess, type ModelStatistics } from './model-statistics.ts';
 import { CANCELLED, DEADLINE_PASSED, INSTANCE_LOST, QUEUE_FULL, withRequestId } from './request-error.ts';
@@ -31,8 +39,8 @@ export interface QueueParts {
   /** The next batch number of the epoch. */
   readonly nextBatch: () => number;
   readonly scheduler: Scheduler<OwnedRequest>;
-  /** Batches that an instance holds at a time, running and waiting in its worker. */
-  readonly instance_depth: number;
+  /** Batches that an instance holds at a time, running and waiting in its worker, by what one takes on average. */
+  readonly instanceDepth: (meanRunUs: number | undefined) => number;
   readonly statistics: ModelStatistics;
   /** Answers the request's gateway in place of a worker. */
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
@@ -96,6 +104,8 @@ interface Instance {
   known: boolean;
   /** Batches out on it. */
   batches: number;
+  /** Free places that the scheduler has for it. */
+  places: number;
 }
 
 /** A request whose batch is lost is tried once more; the second loss may be its own doing. */
@@ -107,6 +117,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   const batches = new Map<number, Batch>();
   const instances = new Map<InstanceKey, Instance>();
   let wake: Timer | undefined;
+  let meanRunUs: number | undefined;
 
   const step = (event: ScheduleEvent<OwnedRequest>) => {
     for (const decision of scheduler.step(event, clock.nowUs())) apply(decision);
@@ -148,6 +159,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     };
     batches.set(batch.number, batch);
     instance.batches++;
+    instance.places--;
     for (const request of requests) {
       const entry = entries.get(request.id);
       if (entry === undefined) continue;
@@ -174,8 +186,14 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     return batch;
   };
 
-  const freePlace = (key: InstanceKey) => {
-    if (instances.get(key)?.known === true) step({ type: 'instance-free', instance: key });
+  /** Gives the scheduler the places that the instance has by its depth; each may take a batch at once. */
+  const offer = (key: InstanceKey) => {
+    const instance = instances.get(key);
+    const depth = parts.instanceDepth(meanRunUs);
+    while (instance?.known === true && instance.batches + instance.places < depth) {
+      instance.places++;
+      step({ type: 'instance-free', instance: key });
+    }
   };
 
   const forget = (id: string) => {
@@ -197,7 +215,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     const batch = closeBatch(number);
     if (batch === undefined) return;
     for (const request of batch.requests) end(request, withRequestId(request.message.request, QUEUE_FULL), 'REJECTED');
-    freePlace(batch.instance);
+    offer(batch.instance);
   };
 
   /** Puts the request of a lost batch back, or fails it. */
@@ -260,17 +278,18 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   const lose = (key: InstanceKey, instance: Instance) => {
     if (!instance.known) return;
     instance.known = false;
+    instance.places = 0;
     if (instance.batches === 0) instances.delete(key);
     step({ type: 'instance-lost', instance: key });
   };
 
   const discover = (worker: ProcessId, index: number) => {
     const key = `${worker}/${index}`;
-    const instance = instances.get(key) ?? { worker, index, known: false, batches: 0 };
+    const instance = instances.get(key) ?? { worker, index, known: false, batches: 0, places: 0 };
     if (instance.known) return;
     instances.set(key, instance);
     instance.known = true;
-    for (let place = instance.batches; place < parts.instance_depth; place++) freePlace(key);
+    offer(key);
   };
 
   const self: VersionQueue = {
@@ -308,14 +327,17 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       if (batches.get(message.batch)?.worker !== message.worker) return;
       const batch = closeBatch(message.batch);
       if (batch === undefined) return;
-      if (message.executed) statistics.executions++;
+      if (message.executed) {
+        statistics.executions++;
+        meanRunUs = nextMeanRunUs(meanRunUs, runUs(message.timing));
+      }
       for (const [index, request] of batch.requests.entries()) {
         const inOrder = message.entries[index];
         const result = inOrder?.id === request.id ? inOrder : message.entries.find(({ id }) => id === request.id);
         if (result === undefined) retry(request);
         else settle(batch, request, result, message);
       }
-      freePlace(batch.instance);
+      offer(batch.instance);
     },
     undelivered(number) {
       const batch = closeBatch(number);
@@ -324,7 +346,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
         const entry = entries.get(id);
         if (entry !== undefined) enqueue(entry);
       }
-      freePlace(batch.instance);
+      offer(batch.instance);
     },
     failQueued(error) {
       for (const [id, entry] of entries) if (!entry.running) leave(id, error, 'OTHER');
@@ -368,4 +390,8 @@ function behindOthers(batches: Iterable<Batch>): number {
     else busy.add(batch.instance);
   }
   return requests;
+}
+
+function runUs({ inputNs, inferNs, outputNs }: BatchTiming): number {
+  return (inputNs + inferNs + outputNs) / 1000;
 }

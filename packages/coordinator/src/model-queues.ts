@@ -1,6 +1,6 @@
 import type { ErrorInfo, InferMessage } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
-import { batchesDynamically, createScheduler } from '@nereid/scheduler';
+import { batchesDynamically, createScheduler, instanceDepth } from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
 import { createVersionQueue, type OwnedRequest } from './dispatch.ts';
 import { createModelStatistics } from './model-statistics.ts';
@@ -11,8 +11,8 @@ import type { StatisticsMetrics } from './statistics-metrics.ts';
 export interface QueueLimits {
   /** Requests that may wait in a version whose config sets no max_queue_size. */
   readonly queue_max: number;
-  /** Batches that an instance holds at a time, by whether the model batches dynamically. */
-  readonly instance_depth: { readonly batching: number; readonly single: number };
+  /** Batches that an instance holds at a time, in place of the scheduler's rule. */
+  readonly instance_depth: number | undefined;
 }
 
 export interface ModelQueuesParts {
@@ -28,7 +28,7 @@ export interface ModelQueuesParts {
 export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const { clock, mailbox, metrics, limits, answer, idle } = parts;
   const { config } = model.source;
-  const { batching, single } = limits.instance_depth;
+  const batching = batchesDynamically(config);
   for (const version of model.versions) {
     const statistics = createModelStatistics();
     const queue = createVersionQueue({
@@ -39,7 +39,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       epoch: () => model.epoch,
       nextBatch: () => ++model.batches,
       scheduler: createScheduler<OwnedRequest>(config, { queue_max: limits.queue_max }),
-      instance_depth: batchesDynamically(config) ? batching : single,
+      instanceDepth: (meanRunUs) => limits.instance_depth ?? instanceDepth(batching, meanRunUs),
       statistics,
       answer,
       idle,

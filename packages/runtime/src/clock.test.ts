@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { systemClock } from './clock.ts';
 
 const fired = (clock: ReturnType<typeof systemClock>, delayUs: number) =>
@@ -17,6 +17,21 @@ test('a timer in the past fires, but not inside the call that set it', async () 
   const seen = new Promise<boolean>((resolve) => clock.at(clock.nowUs() - 5_000, () => resolve(inside)));
   inside = false;
   expect(await seen).toBe(false);
+});
+
+test('a timer further away than setTimeout can wait does not fire at once', () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  try {
+    const clock = systemClock();
+    const year = 365 * 24 * 3_600e6;
+    let fires = 0;
+    clock.at(clock.nowUs() + year, () => fires++);
+    vi.advanceTimersByTime(year / 1000 - 10_000);
+    expect(fires).toBe(0);
+    expect(vi.getTimerCount()).toBe(1);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test('live timers count what is neither fired nor cancelled', async () => {

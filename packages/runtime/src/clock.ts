@@ -14,6 +14,8 @@ export interface Timer {
 
 /** Node's timers have steps of 1 ms and fire up to 1 ms late: the rest is spun on setImmediate. */
 const SPIN_US = 1500;
+/** A longer delay would overflow and fire at once; it is waited for in steps. */
+const TIMEOUT_MS_MAX = 2_147_483_647;
 
 /** The process's own clock. `liveTimers` counts what is set and has neither fired nor been cancelled. */
 export function systemClock(): Clock & { readonly liveTimers: number } {
@@ -41,7 +43,7 @@ export function systemClock(): Clock & { readonly liveTimers: number } {
           callback();
         } else if (leftUs > SPIN_US) {
           immediate = undefined;
-          timeout = setTimeout(wait, Math.floor((leftUs - SPIN_US) / 1000) + 1);
+          timeout = setTimeout(wait, Math.min(TIMEOUT_MS_MAX, Math.floor((leftUs - SPIN_US) / 1000) + 1));
         } else {
           timeout = undefined;
           immediate = setImmediate(wait);

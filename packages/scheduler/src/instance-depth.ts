@@ -1,7 +1,8 @@
 /** Work that may wait in front of an instance, behind the batch that it runs. */
 const AHEAD_US = 500;
 const DEPTH_MIN = 2;
-const DEPTH_MAX = 16;
+/** No instance ever holds more batches. */
+export const INSTANCE_DEPTH_MAX = 16;
 
 /**
  * How many batches an instance holds at a time, running and waiting in its worker, by what a batch
@@ -16,7 +17,7 @@ const DEPTH_MAX = 16;
 export function instanceDepth(batching: boolean, meanRunUs: number | undefined): number {
   if (batching) return 1;
   if (meanRunUs === undefined || meanRunUs <= 0) return DEPTH_MIN;
-  return Math.min(DEPTH_MAX, Math.max(DEPTH_MIN, Math.floor(AHEAD_US / meanRunUs)));
+  return Math.min(INSTANCE_DEPTH_MAX, Math.max(DEPTH_MIN, Math.floor(AHEAD_US / meanRunUs)));
 }
 
 /** The mean moves by an eighth of each difference, so that one slow batch does not set the depth. */
