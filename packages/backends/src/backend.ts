@@ -40,7 +40,10 @@ export interface BackendLog {
 
 export interface BatchRequest {
   readonly request: InferRequest;
-  /** Aborted when nobody waits any more; runs cannot always be stopped, answers are then dropped. */
+  /**
+   * Aborted when nobody waits any more, which may have been before the execution began; runs cannot
+   * always be stopped, answers are then dropped. May be made when it is first read.
+   */
   readonly signal: AbortSignal;
 }
 

@@ -4,14 +4,18 @@ import { FLAG_SEQUENCE_END, FLAG_SEQUENCE_START, type ModelRequest, type ModelTe
 import { bytesElements, numericView } from './tensor-data.ts';
 
 /** A request as a JavaScript model sees it. */
-export function modelRequest({ request, signal }: BatchRequest): ModelRequest {
+export function modelRequest(from: BatchRequest): ModelRequest {
+  const { request } = from;
   return {
     id: request.id,
     correlationId: request.correlationId,
     flags: (request.sequenceStart ? FLAG_SEQUENCE_START : 0) | (request.sequenceEnd ? FLAG_SEQUENCE_END : 0),
     parameters: Object.fromEntries(Object.entries(request.parameters).map(([name, value]) => [name, plain(value)])),
     inputs: new Map(request.inputs.map((input) => [input.name, modelTensor(input)])),
-    signal,
+    // Only made for models that look at it.
+    get signal() {
+      return from.signal;
+    },
   };
 }
 

@@ -54,13 +54,23 @@ function modelResponse(signature: ModelSignature, request: InferRequest, version
   }
   const { outputs, parameters } = returned;
   if (!isRecord(outputs)) throw internal(`${where} returned a response whose 'outputs' is ${kind(outputs)}`);
+  const tensors = Object.entries(outputs).map(([name, value]) => outputTensor(signature, name, value));
+  for (const { name } of signature.outputs) {
+    if (!isWanted(request, name) || Object.hasOwn(outputs, name)) continue;
+    throw internal(`${where}, output '${name}': the request wants it and the model did not return it`);
+  }
   return {
     modelName: signature.name,
     modelVersion: version,
     id: request.id,
     parameters: responseParameters(where, parameters),
-    outputs: Object.entries(outputs).map(([name, value]) => outputTensor(signature, name, value)),
+    outputs: tensors,
   };
+}
+
+/** A request that names no outputs wants all. */
+function isWanted({ requestedOutputs }: InferRequest, name: string): boolean {
+  return requestedOutputs.length === 0 || requestedOutputs.includes(name);
 }
 
 function responseParameters(where: string, parameters: unknown): Parameters {

@@ -164,12 +164,27 @@ describe('javascript: what a model returns', () => {
     ],
     ['a wrong shape', `{ outputs: { Y: { ...${y}, shape: [2] } } }`, 'shape \\[2\\] has 2 elements, data 1'],
     ['no shape', `{ outputs: { Y: { ...${y}, shape: '1' } } }`, 'shape must be an array'],
+    ['a missing output', `{ outputs: {} }`, "model 'm', output 'Y': the request wants it and the model did not"],
     ['no outputs', `{}`, "'outputs' is undefined"],
     ['nothing', `undefined`, 'returned undefined in place of a response'],
     ['a wrong parameter', `{ outputs: { Y: ${y} }, parameters: { p: {} } }`, "parameter 'p'"],
   ])('%s is INTERNAL and says where', async (_, returned, message) => {
     const [outcome] = await run(`export const execute = () => [${returned}];`);
     expect(outcome).toMatchObject({ ok: false, error: { code: 'INTERNAL', message: expect.stringMatching(message) } });
+  });
+
+  it.each([
+    [[], "model 'm', output 'Z'"],
+    [['Z'], "model 'm', output 'Z'"],
+    [['Y'], undefined],
+  ])('one of two outputs is enough for a request of %j: not so says %s', async (requestedOutputs, message) => {
+    const load = await model(
+      `export const execute = () => [{ outputs: { Y: ${y} } }];`,
+      `${ONE} output { name: "Z" data_type: TYPE_INT32 dims: -1 }`,
+    );
+    const [outcome] = await runBatch(await javascriptBackend.load(load), [request({ requestedOutputs })]);
+    expect(outcome?.ok).toBe(message === undefined);
+    if (outcome?.ok === false) expect(outcome.error.message).toContain(message);
   });
 
   it.each([

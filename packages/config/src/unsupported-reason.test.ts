@@ -23,10 +23,6 @@ describe('not served yet', () => {
     ['dynamic_batching { preserve_ordering: true }', 'dynamic_batching.preserve_ordering'],
     ['dynamic_batching { priority_levels: 1 }', 'dynamic_batching.priority_levels'],
     [
-      'dynamic_batching { default_queue_policy { max_queue_size: 2 } }',
-      'dynamic_batching.default_queue_policy.max_queue_size',
-    ],
-    [
       'dynamic_batching { default_queue_policy { default_timeout_microseconds: 2 } }',
       'dynamic_batching.default_queue_policy.default_timeout_microseconds',
     ],
@@ -44,6 +40,7 @@ describe('served', () => {
     '',
     'backend: "javascript"',
     'dynamic_batching { preferred_batch_size: 4 max_queue_delay_microseconds: 100 }',
+    'dynamic_batching { default_queue_policy { max_queue_size: 2 } }',
     'dynamic_batching { default_queue_policy { allow_timeout_override: true timeout_action: DELAY } }',
     'response_cache { enable: true }',
     'input { optional: true }',

@@ -29,19 +29,16 @@ function unsupported(config: ModelConfig): string | undefined {
 function unsupportedBatching(batching: ModelDynamicBatching): string | undefined {
   if (batching.preserveOrdering) return 'dynamic_batching.preserve_ordering';
   if (batching.priorityLevels > 0n) return 'dynamic_batching.priority_levels';
-  const setting = queuePolicySetting(batching.defaultQueuePolicy);
-  if (setting !== undefined) return `dynamic_batching.default_queue_policy.${setting}`;
+  if (hasTimeout(batching.defaultQueuePolicy)) {
+    return 'dynamic_batching.default_queue_policy.default_timeout_microseconds';
+  }
   const policies = Object.values(batching.priorityQueuePolicy);
-  return policies.some((policy) => queuePolicySetting(policy) !== undefined)
+  return policies.some((policy) => policy.maxQueueSize > 0 || hasTimeout(policy))
     ? 'dynamic_batching.priority_queue_policy'
     : undefined;
 }
 
-/** The first setting of a policy that would change anything; a policy of defaults does not. */
-function queuePolicySetting(policy: ModelQueuePolicy | undefined): string | undefined {
-  if (policy === undefined) return undefined;
-  if (policy.maxQueueSize > 0) return 'max_queue_size';
-  if (policy.defaultTimeoutMicroseconds > 0n) return 'default_timeout_microseconds';
-  // Without a default timeout an override never applies (core's PolicyQueue), nor does the action.
-  return undefined;
+/** Without a default timeout an override never applies (core's PolicyQueue), nor does the action. */
+function hasTimeout(policy: ModelQueuePolicy | undefined): boolean {
+  return policy !== undefined && policy.defaultTimeoutMicroseconds > 0n;
 }

@@ -209,7 +209,7 @@ describe('batches', () => {
 });
 
 describe('cancelled and late requests', () => {
-  test('a queued one leaves and is answered; a running one runs on', async () => {
+  test('a queued one leaves and is answered; a running one may end well all the same', async () => {
     const { worker, gateway, coordinator, metrics } = await serving('', { instanceDepth: 1 });
     const [running, queued] = many(gateway, 2);
     await settle();
@@ -225,6 +225,49 @@ describe('cancelled and late requests', () => {
     const text = await metrics();
     expect(text).toContain('nv_inference_request_failure{model="m",version="1",reason="CANCELED"} 1');
     expect(text).toContain('nv_inference_request_success{model="m",version="1"} 1');
+    await coordinator.stop();
+  });
+
+  test('the worker of a running one is told, and says whether it ran', async () => {
+    const { worker, gateway, coordinator, directory, metrics } = await serving('', { instanceDepth: 2 });
+    const [first, next] = many(gateway, 2);
+    await settle();
+    gateway.cancel('m', next ?? '');
+    await settle();
+    const epoch = directory.owner('m');
+    expect(worker.cancels).toEqual([{ kind: 'cancel', model: 'm', epoch, id: next, g: 0, low: 1, session: null }]);
+    expect(coordinator.counts).toEqual({ queued: 0, running: 2, waits: 0 });
+    worker.finish();
+    worker.finish('cancelled', false);
+    await settle();
+    expect([first, next].map((id) => gateway.outcome(id ?? ''))).toEqual(['ok', 'CANCELLED: Request cancelled']);
+    expect(coordinator.counts).toEqual({ queued: 0, running: 0, waits: 0 });
+    const text = await metrics();
+    expect(text).toContain('nv_inference_exec_count{model="m",version="1"} 1');
+    expect(text).toContain('nv_inference_request_success{model="m",version="1"} 1');
+    expect(text).toContain('nv_inference_request_failure{model="m",version="1",reason="CANCELED"} 1');
+    await coordinator.stop();
+  });
+
+  test.each(['lost', 'refused'] as const)('a running one whose batch is %s does not run again', async (how) => {
+    const { worker, gateway, coordinator, metrics, addWorker } = await serving(BATCHING);
+    many(gateway, 1);
+    const [kept, left] = many(gateway, 2);
+    await settle();
+    worker.finish();
+    await settle();
+    expect(idsOf(worker)).toEqual([[kept, left]]);
+    gateway.cancel('m', left ?? '');
+    const next = how === 'lost' ? await addWorker('wk-2') : worker;
+    await settle();
+    if (how === 'lost') await worker.leave();
+    else worker.refuse({ number: 5, owner: 'co-1' });
+    await settle();
+    expect(idsOf(next)).toEqual([[kept]]);
+    expect(gateway.outcome(left ?? '')).toBe('CANCELLED: Request cancelled');
+    expect(await metrics()).toContain('nv_inference_request_failure{model="m",version="1",reason="CANCELED"} 1');
+    next.finish();
+    await settle();
     await coordinator.stop();
   });
 

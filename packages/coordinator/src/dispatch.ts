@@ -1,10 +1,9 @@
 import type {
   BatchTiming,
+  CancelMessage,
   DoneEntry,
   DoneMessage,
-  Epoch,
   ErrorInfo,
-  ExecuteMessage,
   FailureReason,
   InferMessage,
   InstanceDescription,
@@ -22,6 +21,7 @@ import {
 import type { Mailbox } from '@nereid/transport';
 import { countSuccess, type ModelStatistics } from './model-statistics.ts';
 import { CANCELLED, DEADLINE_PASSED, INSTANCE_LOST, QUEUE_FULL, withRequestId } from './request-error.ts';
+import { type BatchSource, batchOf, behindOthers, executeMessage, type SentBatch } from './sent-batch.ts';
 
 /** A request from its arrival until its outcome. */
 export interface OwnedRequest extends QueuedRequest {
@@ -30,12 +30,9 @@ export interface OwnedRequest extends QueuedRequest {
   readonly deadlineUs: number | undefined;
 }
 
-export interface QueueParts {
+export interface QueueParts extends BatchSource {
   readonly clock: Clock;
   readonly mailbox: Mailbox;
-  readonly model: string;
-  readonly version: string;
-  readonly epoch: () => Epoch;
   /** The next batch number of the epoch. */
   readonly nextBatch: () => number;
   readonly scheduler: Scheduler<OwnedRequest>;
@@ -57,6 +54,9 @@ export interface QueueParts {
  * answered the gateway by then. Where a batch is lost with its worker its requests are queued once
  * more, since nobody answered them, and fail if that happens again.
  *
+ * A running request that is cancelled is still in its batch, whose worker is told of it: it does not
+ * run the request if it can help it, and in any case ends it as cancelled.
+ *
  * An instance is *known* while its worker says that it is ready; only then does the scheduler have
  * its free places. Batches in flight outlive that: the worker of a dead instance still ends them.
  */
@@ -68,8 +68,8 @@ export interface VersionQueue {
   readonly pending: number;
   knows(id: string): boolean;
   arrive(request: OwnedRequest): void;
-  /** Nobody waits for the request any more. True if it was queued; a running one runs on, its answer is dropped. */
-  cancel(id: string): boolean;
+  /** Nobody waits for the request any more. False where it is not known here. */
+  cancel(message: CancelMessage): boolean;
   /** What a worker says that it holds of this version, all of it. */
   describe(worker: ProcessId, instances: readonly InstanceDescription[]): void;
   workerGone(worker: ProcessId): void;
@@ -85,17 +85,11 @@ export interface VersionQueue {
 interface Entry {
   readonly request: OwnedRequest;
   running: boolean;
+  /** While running: not to run again, should its batch be lost. */
+  cancelled: boolean;
   /** Batches lost with this request in them. */
   losses: number;
   deadline: Timer | undefined;
-}
-
-interface Batch {
-  readonly number: number;
-  readonly worker: ProcessId;
-  readonly instance: InstanceKey;
-  readonly requests: readonly OwnedRequest[];
-  readonly sentUs: number;
 }
 
 interface Instance {
@@ -114,7 +108,7 @@ const LOSSES_MAX = 1;
 export function createVersionQueue(parts: QueueParts): VersionQueue {
   const { clock, mailbox, scheduler, statistics } = parts;
   const entries = new Map<string, Entry>();
-  const batches = new Map<number, Batch>();
+  const batches = new Map<number, SentBatch>();
   const instances = new Map<InstanceKey, Instance>();
   let wake: Timer | undefined;
   let meanRunUs: number | undefined;
@@ -150,7 +144,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   const dispatch = (key: InstanceKey, requests: readonly OwnedRequest[]) => {
     const instance = instances.get(key);
     if (instance === undefined) return;
-    const batch: Batch = {
+    const batch: SentBatch = {
       number: parts.nextBatch(),
       worker: instance.worker,
       instance: key,
@@ -174,7 +168,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   };
 
   /** Takes the batch off its instance; whoever calls sees to its requests, then to the free place. */
-  const closeBatch = (number: number): Batch | undefined => {
+  const closeBatch = (number: number): SentBatch | undefined => {
     const batch = batches.get(number);
     const instance = batch === undefined ? undefined : instances.get(batch.instance);
     if (batch === undefined) return undefined;
@@ -223,7 +217,12 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     const entry = entries.get(request.id);
     if (entry === undefined) return;
     entry.losses++;
-    if (entry.losses > LOSSES_MAX) end(request, INSTANCE_LOST, 'OTHER');
+    if (entry.losses > LOSSES_MAX && !entry.cancelled) end(request, INSTANCE_LOST, 'OTHER');
+    else requeue(entry);
+  };
+
+  const requeue = (entry: Entry) => {
+    if (entry.cancelled) end(entry.request, CANCELLED, 'CANCELED');
     else enqueue(entry);
   };
 
@@ -249,7 +248,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     return true;
   };
 
-  const settle = (batch: Batch, request: OwnedRequest, done: DoneEntry, message: DoneMessage) => {
+  const settle = (batch: SentBatch, request: OwnedRequest, done: DoneEntry, message: DoneMessage) => {
     switch (done.result) {
       case 'ok':
         countSuccess(
@@ -304,11 +303,19 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     },
     knows: (id) => entries.has(id),
     arrive(request) {
-      const entry: Entry = { request, running: false, losses: 0, deadline: undefined };
+      const entry: Entry = { request, running: false, cancelled: false, losses: 0, deadline: undefined };
       entries.set(request.id, entry);
       enqueue(entry);
     },
-    cancel: (id) => leave(id, CANCELLED, 'CANCELED'),
+    cancel(message) {
+      const entry = entries.get(message.id);
+      if (entry === undefined) return false;
+      if (leave(message.id, CANCELLED, 'CANCELED')) return true;
+      entry.cancelled = true;
+      const batch = batchOf(message.id, batches.values());
+      if (batch !== undefined) mailbox.send(batch.worker, { ...message, epoch: parts.epoch() });
+      return true;
+    },
     describe(worker, described) {
       const ready = new Set<number>();
       for (const instance of described) if (instance.ready && !instance.passive) ready.add(instance.index);
@@ -344,7 +351,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       if (batch === undefined) return;
       for (const { id } of batch.requests) {
         const entry = entries.get(id);
-        if (entry !== undefined) enqueue(entry);
+        if (entry !== undefined) requeue(entry);
       }
       offer(batch.instance);
     },
@@ -361,35 +368,6 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     },
   };
   return self;
-}
-
-function executeMessage(parts: QueueParts, batch: Batch, instance: number): ExecuteMessage {
-  return {
-    kind: 'execute',
-    model: parts.model,
-    epoch: parts.epoch(),
-    version: parts.version,
-    batch: batch.number,
-    instance,
-    entries: batch.requests.map(({ id, message }) => ({
-      id,
-      replyTo: message.replyTo,
-      request: message.request,
-      session: message.session,
-      slot: -1,
-    })),
-  };
-}
-
-/** Requests in batches behind the first of their instance: workers run an instance's batches in order. */
-function behindOthers(batches: Iterable<Batch>): number {
-  const busy = new Set<InstanceKey>();
-  let requests = 0;
-  for (const batch of batches) {
-    if (busy.has(batch.instance)) requests += batch.requests.length;
-    else busy.add(batch.instance);
-  }
-  return requests;
 }
 
 function runUs({ inputNs, inferNs, outputNs }: BatchTiming): number {

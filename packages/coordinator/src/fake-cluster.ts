@@ -1,6 +1,7 @@
 /** For tests: a coordinator between gateways and workers that are plain mailboxes, in virtual time. */
 import { type ModelRecord, type ModelSource, parseModelConfig } from '@nereid/config';
 import {
+  type CancelMessage,
   type ControlMessage,
   type DoneEntry,
   type Epoch,
@@ -18,6 +19,7 @@ import { createLog, createRegistry, virtualClock } from '@nereid/runtime';
 import { createLocalDirectory, createLocalTransport, type Directory, type Transport } from '@nereid/transport';
 import { type CoordinatorOptions, createCoordinator } from './coordinator.ts';
 import type { ModelReader } from './model-reader.ts';
+import { CANCELLED } from './request-error.ts';
 
 const CONFIG = `
   backend: "javascript"
@@ -103,12 +105,14 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
   const held = new Map<string, VersionDescription[]>();
   const executes: ExecuteMessage[] = [];
   const controls: ControlMessage[] = [];
+  const cancels: CancelMessage[] = [];
   const epochs = new Map<string, Epoch>();
   const worker = {
     id,
     /** Batches received and not finished, in order. */
     executes,
     controls,
+    cancels,
     instances: 1,
     /** Says nothing to controls while true. */
     slow: false,
@@ -154,7 +158,8 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
           parameters: {},
           outputs: [],
         };
-        const outcome: Outcome = error === null ? { ok: true, response } : { ok: false, error };
+        const failure = result === 'cancelled' ? CANCELLED : error;
+        const outcome: Outcome = failure === null ? { ok: true, response } : { ok: false, error: failure };
         const execution = `${id}/${execute.batch}`;
         mailbox.send(entry.replyTo, {
           kind: 'response',
@@ -216,6 +221,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     for (const message of messages) {
       if (message.kind === 'execute') executes.push(message);
       else if (message.kind === 'control') control(message);
+      else if (message.kind === 'cancel') cancels.push(message);
       else if (message.kind === 'describe' && !worker.slow) worker.describe(message.model, message.askedAt);
     }
   });

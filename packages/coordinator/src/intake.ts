@@ -93,8 +93,7 @@ export function createIntake(parts: IntakeParts): Intake {
     },
     cancel(message) {
       const model = owned(message);
-      // A running request goes on: nothing can stop it, and its gateway drops the answer.
-      for (const { queue } of model?.versions ?? []) if (queue?.cancel(message.id) === true) break;
+      for (const { queue } of model?.versions ?? []) if (queue?.cancel(message) === true) break;
     },
   };
 }

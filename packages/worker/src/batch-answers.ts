@@ -10,7 +10,7 @@ import type {
   ProcessId,
 } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
-import type { BatchSettlement } from './instance-batch.ts';
+import { type BatchSettlement, CANCELLED } from './instance-batch.ts';
 import { selectOutputs } from './join-split.ts';
 import type { ThreadOutcome } from './thread-messages.ts';
 
@@ -27,12 +27,18 @@ export interface AnsweredBatch {
   readonly execution: string;
 }
 
-/** Answers each request at its `replyTo`, then tells the owner. `null` as settlement: nothing was left to run. */
+const CANCELLED_OUTCOME: Outcome = { ok: false, error: CANCELLED };
+
+/**
+ * Answers each request at its `replyTo`, then tells the owner. `null` as settlement: nothing was left
+ * to run. Those at the positions `cancelled` end as such, whether they ran or not: nobody waits.
+ */
 export function sendAnswers(
   mailbox: Mailbox,
   owner: ProcessId,
   batch: AnsweredBatch,
   settlement: BatchSettlement | null,
+  cancelled: ReadonlySet<number> | undefined,
 ): void {
   const { message, entries, duplicates, execution } = batch;
   const results: DoneEntry[] = [];
@@ -40,7 +46,8 @@ export function sendAnswers(
     const entry = entries[i];
     const settled = settlement?.outcomes[i];
     if (entry === undefined) continue;
-    const outcome = outcomeOf(batch, entry, settled);
+    const gone = cancelled?.has(i) === true;
+    const outcome = gone ? CANCELLED_OUTCOME : outcomeOf(batch, entry, settled);
     mailbox.send(entry.replyTo, {
       kind: 'response',
       model: message.model,
@@ -50,7 +57,9 @@ export function sendAnswers(
       chunk: 0,
       last: true,
     });
-    results.push({ id: entry.id, result: outcome.ok ? 'ok' : 'error', error: outcome.ok ? null : outcome.error });
+    if (outcome.ok) results.push({ id: entry.id, result: 'ok', error: null });
+    else if (gone) results.push({ id: entry.id, result: 'cancelled', error: null });
+    else results.push({ id: entry.id, result: 'error', error: outcome.error });
   }
   for (const { id } of duplicates) results.push({ id, result: 'duplicate', error: null });
   const done: DoneMessage = {

@@ -7,8 +7,15 @@
  * reason in its description.
  */
 import { decodeModelConfig, modelSignature } from '@nereid/config';
-import { type ControlMessage, type Epoch, NereidError, type VersionDescription } from '@nereid/protocol';
+import {
+  type ControlMessage,
+  type Epoch,
+  type ExecuteEntry,
+  NereidError,
+  type VersionDescription,
+} from '@nereid/protocol';
 import { createHostedVersion, type HostedVersion, type HostingOptions, type VersionSource } from './hosted-version.ts';
+import type { InstanceBatch } from './instance-batch.ts';
 
 export interface HostedModelOptions extends HostingOptions {
   /** The model's folder in this worker's own repositories. */
@@ -22,8 +29,8 @@ export interface HostedModel {
   /** The highest (epoch, owner) seen; the worker is who remembers it (PROTOCOL R3). */
   fence: Epoch | null;
   draining: boolean;
-  /** Ids of the requests given to an instance and not yet answered. */
-  readonly running: Set<string>;
+  /** The requests given to an instance and not yet answered, by id. */
+  readonly running: Map<string, RunningBatch>;
   hold(message: ControlMessage): void;
   release(): void;
   version(version: string): HostedVersion | undefined;
@@ -31,6 +38,16 @@ export interface HostedModel {
   stop(): Promise<void>;
   readonly unsettled: number;
   readonly liveThreads: number;
+}
+
+/** A batch on its instance. */
+export interface RunningBatch {
+  readonly batch: InstanceBatch;
+  /** In the order of the batch's requests. */
+  readonly entries: readonly ExecuteEntry[];
+  readonly instance: number;
+  /** The version that got it; another may have taken its place since. */
+  readonly hosted: HostedVersion | undefined;
 }
 
 interface Slot {
@@ -46,7 +63,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
   const slots = new Map<string, Slot>();
   /** Replaced or unloaded, with threads that have not ended yet. */
   const leaving = new Set<HostedVersion>();
-  const running = new Set<string>();
+  const running = new Map<string, RunningBatch>();
 
   const all = () => [
     ...[...slots.values()].flatMap(({ hosted, next }) => (next === null ? [hosted] : [hosted, next])),
@@ -122,7 +139,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     describe: () =>
       [...slots.values()].map(({ hosted, nextFailed }) => {
         const description = hosted.describe();
-        return { ...description, reason: description.reason || nextFailed, running: [...running] };
+        return { ...description, reason: description.reason || nextFailed, running: [...running.keys()] };
       }),
     async stop() {
       await Promise.all(all().map((hosted) => hosted.stop()));

@@ -58,6 +58,8 @@ export interface HostedVersion {
   /** Loads all instances. Never throws; resolves when the version is READY or UNAVAILABLE. */
   load(): Promise<void>;
   execute(instance: number, batch: InstanceBatch): void;
+  /** The request at that position of a batch given to the instance has been marked as cancelled. */
+  cancel(instance: number, batch: InstanceBatch, position: number): void;
   /** Idempotent. */
   stop(): Promise<void>;
   /** Without the ids of running requests. */
@@ -138,6 +140,9 @@ export function createHostedVersion(
         code: 'UNAVAILABLE',
         message: `model '${config.name}' version ${version} is not ready on this worker: ${why}`,
       });
+    },
+    cancel(index, batch, position) {
+      instances[index]?.cancel(batch, position);
     },
     stop() {
       stopping ??= stop();

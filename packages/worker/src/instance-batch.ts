@@ -18,7 +18,17 @@ export interface InstanceBatch {
   readonly requests: readonly InferRequest[];
   /** `sharedNowNs` when the worker got it. */
   readonly receivedNs: number;
+  /** Positions of the requests that nobody waits for any more, once there are some. */
+  cancelled: Set<number> | undefined;
   settle(settlement: BatchSettlement): void;
+}
+
+/** Outcome of a request that was cancelled, whatever became of its batch. */
+export const CANCELLED: ErrorInfo = { code: 'CANCELLED', message: 'Request cancelled' };
+
+/** True where nobody waits for any of its requests. */
+export function isAbandoned(batch: InstanceBatch): boolean {
+  return batch.cancelled?.size === batch.requests.length;
 }
 
 /** Settles all of a batch's requests with one error. */

@@ -2,11 +2,12 @@
  * Entry of an instance's thread: loads its model, runs batches in the order in which they come, and
  * ends by itself when told to stop (a thread that is terminated inside a run takes the process along).
  */
-import { parentPort, workerData } from 'node:worker_threads';
+import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { type BackendLog, backendNamed } from '@nereid/backends';
 import { errorInfo, NereidError } from '@nereid/protocol';
+import { createThreadCancels } from './thread-cancels.ts';
 import { runBatch, type ThreadModel } from './thread-execution.ts';
-import type { LogReport, StopOrder, ThreadOrder, ThreadReport, ThreadSetup } from './thread-messages.ts';
+import type { BatchOrder, LogReport, ThreadOrder, ThreadReport, ThreadSetup } from './thread-messages.ts';
 
 /** How long a stopped thread waits for what its model has left open (timers, sockets). */
 const LINGER_MS = 100;
@@ -28,24 +29,36 @@ async function load(setup: ThreadSetup): Promise<ThreadModel> {
 }
 
 /** Works off what has come, one at a time. Resolves when told to stop. */
-function serve(model: ThreadModel): Promise<void> {
-  const orders: Exclude<ThreadOrder, StopOrder>[] = [];
+function serve(port: MessagePort, model: ThreadModel): Promise<void> {
+  const orders: BatchOrder[] = [];
+  const cancels = createThreadCancels();
   let stopping = false;
   let working = false;
   return new Promise((resolve) => {
+    const take = (order: ThreadOrder) => {
+      if (!('kind' in order)) orders.push(order);
+      else if (order.kind === 'cancel') cancels.take(order);
+      else stopping = true;
+    };
+    /** The next batch, after all that has come so far: between two runs no event comes in by itself. */
+    const next = () => {
+      for (let late = receiveMessageOnPort(port); late !== undefined; late = receiveMessageOnPort(port)) {
+        take(late.message);
+      }
+      return orders.shift();
+    };
     const work = async () => {
       working = true;
-      for (let order = orders.shift(); order !== undefined; order = orders.shift()) {
+      for (let order = next(); order !== undefined; order = next()) {
         const [frame, details] = order instanceof ArrayBuffer ? [order, []] : order;
-        const { report, transfer } = await runBatch(model, frame, details);
+        const { report, transfer } = await runBatch(model, frame, details, cancels);
         post(report, transfer);
       }
       working = false;
       if (stopping) resolve();
     };
-    port?.on('message', (order: ThreadOrder) => {
-      if ('kind' in order) stopping = true;
-      else orders.push(order);
+    port.on('message', (order: ThreadOrder) => {
+      take(order);
       if (!working) void work();
     });
   });
@@ -65,7 +78,7 @@ try {
 }
 if (model !== undefined) {
   post({ kind: 'loaded', needsRequests: model.instance.needsRequests });
-  await serve(model);
+  await serve(port, model);
   try {
     await model.instance.finalize();
   } catch (failure) {

@@ -12,7 +12,7 @@
  */
 import { type ErrorInfo, errorInfo, type InstanceDescription } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import { failBatch, type InstanceBatch } from './instance-batch.ts';
+import { CANCELLED, failBatch, type InstanceBatch, isAbandoned } from './instance-batch.ts';
 import { type Carrier, type SpawnThread, startCarrier } from './thread-carrier.ts';
 import type { ThreadSetup } from './thread-messages.ts';
 
@@ -41,6 +41,8 @@ export interface Instance {
   /** Resolves when ready (null) or failed (why). Called at most once. */
   start(): Promise<ErrorInfo | null>;
   execute(batch: InstanceBatch): void;
+  /** The request at that position of a batch given to this instance has been marked as cancelled. */
+  cancel(batch: InstanceBatch, position: number): void;
   /** Finishes what is held, fails what waits, lets the thread end. Idempotent. */
   stop(): Promise<void>;
   describe(): InstanceDescription;
@@ -205,6 +207,14 @@ export function createInstance(options: InstanceOptions): Instance {
       if (state === 'ready' && carrier !== undefined) post(carrier, batch);
       else if (state === 'loading' || state === 'restarting') waiting.push(batch);
       else failBatch(batch, false, unavailable(failure?.message ?? 'it is being unloaded'));
+    },
+    cancel(batch, position) {
+      const place = waiting.indexOf(batch);
+      if (place < 0) carrier?.cancel(batch, position);
+      else if (isAbandoned(batch)) {
+        waiting.splice(place, 1);
+        failBatch(batch, false, CANCELLED);
+      }
     },
     stop() {
       stopping ??= stop();

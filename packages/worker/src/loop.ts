@@ -3,7 +3,7 @@ import type { DescribedMessage, Epoch, ExecuteEntry, ExecuteMessage, Message, Pr
 import { compareEpochs } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
 import { type AnsweredBatch, sendAnswers } from './batch-answers.ts';
-import { createHostedModel, type HostedModel, type HostedModelOptions } from './hosted-model.ts';
+import { createHostedModel, type HostedModel, type HostedModelOptions, type RunningBatch } from './hosted-model.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
 import { sharedNowNs } from './shared-now.ts';
 
@@ -71,19 +71,21 @@ export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mai
     // The present owner hears of it, which may be another than the one that sent it.
     const owner = () => model.fence?.owner ?? message.epoch.owner;
     if (entries.length === 0) {
-      sendAnswers(mailbox(), owner(), answered, null);
+      sendAnswers(mailbox(), owner(), answered, null, undefined);
       return;
     }
-    for (const { id } of entries) model.running.add(id);
     const batch: InstanceBatch = {
       batch: message.batch,
       requests: entries.map(({ request }) => request),
       receivedNs,
+      cancelled: undefined,
       settle(settlement) {
         for (const { id } of entries) model.running.delete(id);
-        sendAnswers(mailbox(), owner(), answered, settlement);
+        sendAnswers(mailbox(), owner(), answered, settlement, batch.cancelled);
       },
     };
+    const running: RunningBatch = { batch, entries, instance: message.instance, hosted };
+    for (const { id } of entries) model.running.set(id, running);
     if (hosted !== undefined && !stopping) {
       hosted.execute(message.instance, batch);
       return;
@@ -95,11 +97,27 @@ export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mai
     });
   };
 
+  /** Marks a running request; one that is over, or that never came here, is none of this worker's. */
+  const cancel = (model: HostedModel, id: string) => {
+    const running = model.running.get(id);
+    if (running === undefined) return;
+    const { batch, entries, instance, hosted } = running;
+    const position = entries.findIndex((entry) => entry.id === id);
+    batch.cancelled ??= new Set();
+    batch.cancelled.add(position);
+    hosted?.cancel(instance, batch, position);
+  };
+
   const handle = (message: Message, receivedNs: number) => {
     switch (message.kind) {
       case 'execute': {
         const model = modelNamed(message.model);
         if (passesFence(model, message.epoch, message.batch)) execute(model, message, receivedNs);
+        return;
+      }
+      case 'cancel': {
+        const model = modelNamed(message.model);
+        if (passesFence(model, message.epoch, 0)) cancel(model, message.id);
         return;
       }
       case 'describe': {
@@ -146,7 +164,7 @@ export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mai
 }
 
 /** A request that runs already is not run twice at the same time; one that is over may run again (PROTOCOL R25). */
-function withoutRunning(running: ReadonlySet<string>, entries: readonly ExecuteEntry[]) {
+function withoutRunning(running: HostedModel['running'], entries: readonly ExecuteEntry[]) {
   if (!entries.some(({ id }) => running.has(id))) return { entries, duplicates: NONE };
   return {
     entries: entries.filter(({ id }) => !running.has(id)),

@@ -10,7 +10,14 @@ import { packBatch } from './batch-frame.ts';
 import type { BatchSettlement, InstanceBatch } from './instance-batch.ts';
 import { splitRows } from './join-split.ts';
 import { openResult } from './result-frame.ts';
-import type { RequestDetail, StopOrder, ThreadOutcome, ThreadReport, ThreadSetup } from './thread-messages.ts';
+import type {
+  CancelOrder,
+  RequestDetail,
+  StopOrder,
+  ThreadOutcome,
+  ThreadReport,
+  ThreadSetup,
+} from './thread-messages.ts';
 
 /** Starts a thread; the seam at which tests end threads from outside. */
 export type SpawnThread = (setup: ThreadSetup) => Worker;
@@ -31,6 +38,8 @@ export interface Carrier {
   readonly held: ReadonlyMap<number, InstanceBatch>;
   /** Throws INTERNAL where the batch's inputs cannot be joined. */
   post(batch: InstanceBatch): void;
+  /** The request at that position of a held batch is not to run, if it does not run yet. */
+  cancel(batch: InstanceBatch, position: number): void;
   stop(): void;
 }
 
@@ -60,12 +69,17 @@ export function startCarrier(options: CarrierOptions): Carrier {
     settle(number, ({ requests }) => ({ executed: true, timing, outcomes: splitOutputs(requests, outputs) }));
   };
 
+  const sendCancel = (number: number, position: number) => {
+    const order: CancelOrder = { kind: 'cancel', sequence: number, position };
+    thread.postMessage(order);
+  };
+
   thread.on('message', (report: ThreadReport) => {
     if (report instanceof ArrayBuffer) settleFrame(report, []);
     else if (isBuffers(report)) settleFrame(report[0] ?? new ArrayBuffer(0), report.slice(1));
     else if (report.kind === 'outcomes') {
-      const { timing, outcomes } = report;
-      settle(report.sequence, () => ({ executed: true, timing, outcomes }));
+      const { executed, timing, outcomes } = report;
+      settle(report.sequence, () => ({ executed, timing, outcomes }));
     } else if (report.kind === 'log') log[report.level]({ instance: setup.instanceName }, report.text);
     else if (report.kind === 'load-failed') loadError = report.error;
     else {
@@ -91,6 +105,10 @@ export function startCarrier(options: CarrierOptions): Carrier {
       const frame = packBatch(signature, batch.requests, number, batch.receivedNs);
       held.set(number, batch);
       thread.postMessage(needsRequests ? [frame, batch.requests.map(requestDetail)] : frame, [frame]);
+      for (const position of batch.cancelled ?? []) sendCancel(number, position);
+    },
+    cancel(batch, position) {
+      for (const [number, candidate] of held) if (candidate === batch) sendCancel(number, position);
     },
     stop: () => thread.postMessage(STOP),
   };

@@ -3,9 +3,11 @@ import type { BackendInstance, Batch, BatchRequest, BatchResult } from '@nereid/
 import type { ModelSignature } from '@nereid/config';
 import { type ErrorInfo, errorInfo, NereidError, type Tensor } from '@nereid/protocol';
 import { type OpenedBatch, openBatch } from './batch-frame.ts';
+import { CANCELLED } from './instance-batch.ts';
 import { splitRows } from './join-split.ts';
 import { packResult, setOutputNs } from './result-frame.ts';
 import { sharedNowNs } from './shared-now.ts';
+import type { BatchCancels, ThreadCancels } from './thread-cancels.ts';
 import type { RequestDetail, ThreadOutcome, ThreadReport, ThreadTiming } from './thread-messages.ts';
 
 export interface ThreadModel {
@@ -23,15 +25,19 @@ export interface PackedReport {
 /**
  * Runs a batch. Never throws: what fails becomes the outcome of its requests. A failed batch of
  * several requests is split and each tried alone once, so that one bad request does not take the
- * others with it; models that see requests one by one say themselves which of them fail.
+ * others with it; models that see requests one by one say themselves which of them fail. A batch
+ * all of whose requests are cancelled by now is not run; of another, those that are cancelled run
+ * along, and the worker drops what became of them.
  */
 export async function runBatch(
   model: ThreadModel,
   frame: ArrayBuffer,
   details: readonly RequestDetail[],
+  threadCancels: ThreadCancels,
 ): Promise<PackedReport> {
   const startNs = sharedNowNs();
   const opened = openBatch(model.signature, frame);
+  const cancels = threadCancels.begin(opened.sequence);
   const { needsRequests } = model.instance;
   let runNs = startNs;
   let endNs = startNs;
@@ -41,31 +47,40 @@ export async function runBatch(
     inferNs: endNs - runNs,
     outputNs: sharedNowNs() - endNs,
   });
+  if (cancels.areAll(opened.rows.length)) return allFailed(opened, false, timing(), CANCELLED);
   try {
     const batch: Batch = {
-      requests: needsRequests ? batchRequests(model, opened, details) : [],
+      requests: needsRequests ? batchRequests(model, opened, details, cancels) : [],
       rows: opened.rows,
       joined: opened.joined,
       wantedOutputs: opened.wantedOutputs,
     };
     runNs = sharedNowNs();
-    const result = await execute(model, opened, batch);
+    const result = await execute(model, opened, batch, cancels);
     endNs = sharedNowNs();
     return packReport(model, opened.sequence, timing, result);
   } catch (failure) {
     if (endNs < runNs) endNs = sharedNowNs();
-    const error = errorInfo(failure);
-    const outcomes = opened.rows.map((): ThreadOutcome => ({ ok: false, error }));
-    return { report: { kind: 'outcomes', sequence: opened.sequence, timing: timing(), outcomes }, transfer: [] };
+    return allFailed(opened, true, timing(), errorInfo(failure));
   }
 }
 
-async function execute(model: ThreadModel, opened: OpenedBatch, batch: Batch): Promise<BatchResult | ThreadOutcome[]> {
+function allFailed(opened: OpenedBatch, executed: boolean, timing: ThreadTiming, error: ErrorInfo): PackedReport {
+  const outcomes = opened.rows.map((): ThreadOutcome => ({ ok: false, error }));
+  return { report: { kind: 'outcomes', sequence: opened.sequence, executed, timing, outcomes }, transfer: [] };
+}
+
+async function execute(
+  model: ThreadModel,
+  opened: OpenedBatch,
+  batch: Batch,
+  cancels: BatchCancels,
+): Promise<BatchResult | ThreadOutcome[]> {
   try {
     return await checkedExecute(model, batch);
   } catch (failure) {
     if (model.instance.needsRequests || opened.rows.length === 1) throw failure;
-    return runSingly(model, opened);
+    return runSingly(model, opened, cancels);
   }
 }
 
@@ -86,11 +101,15 @@ async function checkedExecute(model: ThreadModel, batch: Batch): Promise<BatchRe
   return result;
 }
 
-async function runSingly(model: ThreadModel, opened: OpenedBatch): Promise<ThreadOutcome[]> {
+async function runSingly(model: ThreadModel, opened: OpenedBatch, cancels: BatchCancels): Promise<ThreadOutcome[]> {
   const inputs = opened.joined.map((input) => splitRows(input, opened.rows));
   const outcomes: ThreadOutcome[] = [];
   for (const [index, rows] of opened.rows.entries()) {
     const joined = inputs.flatMap((parts) => parts[index] ?? []);
+    if (cancels.isCancelled(index)) {
+      outcomes.push({ ok: false, error: CANCELLED });
+      continue;
+    }
     try {
       const result = await checkedExecute(model, {
         requests: [],
@@ -110,7 +129,12 @@ async function runSingly(model: ThreadModel, opened: OpenedBatch): Promise<Threa
   return outcomes;
 }
 
-function batchRequests(model: ThreadModel, opened: OpenedBatch, details: readonly RequestDetail[]): BatchRequest[] {
+function batchRequests(
+  model: ThreadModel,
+  opened: OpenedBatch,
+  details: readonly RequestDetail[],
+  cancels: BatchCancels,
+): BatchRequest[] {
   const single = details.length === 1;
   const inputs = single ? [] : opened.joined.map((input) => splitRows(input, opened.rows));
   return details.map((detail, index) => {
@@ -129,7 +153,9 @@ function batchRequests(model: ThreadModel, opened: OpenedBatch, details: readonl
         inputs: single ? opened.joined : inputs.flatMap((parts) => parts[index] ?? []),
         requestedOutputs,
       },
-      signal: new AbortController().signal,
+      get signal() {
+        return cancels.signal(index);
+      },
     };
   });
 }
@@ -161,7 +187,10 @@ function packReport(
   const only = outcomes.length === 1 ? outcomes[0] : undefined;
   if (only?.ok !== true || Object.keys(only.parameters).length > 0) {
     const { compact, buffer } = compactOutcomes(outcomes);
-    return { report: { kind: 'outcomes', sequence, timing: timing(), outcomes: compact }, transfer: [buffer] };
+    return {
+      report: { kind: 'outcomes', sequence, executed: true, timing: timing(), outcomes: compact },
+      transfer: [buffer],
+    };
   }
   // What a model returned for a request may still be its own: it is copied.
   return packFrame(model, sequence, timing, only.outputs, false);

@@ -33,8 +33,17 @@ export interface StopOrder {
   readonly kind: 'stop';
 }
 
+/** Nobody waits any more for the request at that position of that batch. */
+export interface CancelOrder {
+  readonly kind: 'cancel';
+  readonly sequence: number;
+  readonly position: number;
+}
+
 /** A batch frame, with the requests' details where the backend needs them. */
-export type ThreadOrder = ArrayBuffer | readonly [ArrayBuffer, readonly RequestDetail[]] | StopOrder;
+export type BatchOrder = ArrayBuffer | readonly [ArrayBuffer, readonly RequestDetail[]];
+
+export type ThreadOrder = BatchOrder | CancelOrder | StopOrder;
 
 export interface LoadedReport {
   readonly kind: 'loaded';
@@ -69,6 +78,8 @@ export interface ThreadTiming {
 export interface OutcomesReport {
   readonly kind: 'outcomes';
   readonly sequence: number;
+  /** False where all were cancelled before the batch began. */
+  readonly executed: boolean;
   readonly timing: ThreadTiming;
   /** One per request, in order. */
   readonly outcomes: readonly ThreadOutcome[];

@@ -139,8 +139,8 @@ export async function createHarness(options: Partial<WorkerOptions> = {}) {
       owner.send(WORKER, await control(model, more));
       return over;
     },
-    /** Sends a batch; gives the outcome of each request and the `done`. */
-    async execute(model: string, batch: readonly InferRequest[], instance = 0, epoch = EPOCH) {
+    /** Sends a batch; gives the ids of its requests, and in time the outcome of each and the `done`. */
+    start(model: string, batch: readonly InferRequest[], instance = 0, epoch = EPOCH) {
       const number = ++batches;
       const entries = batch.map(
         (request): ExecuteEntry => ({
@@ -154,8 +154,20 @@ export async function createHarness(options: Partial<WorkerOptions> = {}) {
       const answers = entries.map(({ id }) => next('response', (message) => message.id === id));
       const done = next('done', (message) => message.batch === number);
       owner.send(WORKER, { kind: 'execute', model, epoch, version: '1', batch: number, instance, entries });
-      const outcomes = (await Promise.all(answers)).map(({ outcome }) => outcome);
-      return { outcomes, done: await done };
+      const over = Promise.all([done, ...answers]).then(([last, ...first]) => ({
+        outcomes: first.map(({ outcome }) => outcome),
+        done: last,
+      }));
+      return { ids: entries.map(({ id }) => id), over };
+    },
+    /** As `start`, and waits until it is over. */
+    execute: (...batch: Parameters<typeof harness.start>) => harness.start(...batch).over,
+    /** Cancels requests and waits until the worker has read that. */
+    async cancel(model: string, ids: readonly string[], epoch = EPOCH) {
+      for (const id of ids) owner.send(WORKER, { kind: 'cancel', model, epoch, id, g: 0, low: 0, session: null });
+      const answer = next('described', (message) => message.model === model && message.askedAt > 0);
+      owner.send(WORKER, { kind: 'describe', model, epoch: EPOCH, askedAt: 1 });
+      await answer;
     },
     /** Waits for the worker and asserts by its counters that nothing is left. */
     async close() {
