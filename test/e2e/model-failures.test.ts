@@ -178,6 +178,10 @@ describe('a client that leaves', () => {
       expect(await running).toBe(200);
       await expectEcho('other_recorder', 3);
       expect(executed('other_recorder')).toEqual([LONG, 3]);
+      const model = 'other_recorder';
+      expect(await metric(served.metrics, 'nv_inference_exec_count', { model })).toBe(2);
+      expect(await metric(served.metrics, 'nv_inference_request_success', { model })).toBe(2);
+      expect(await metric(served.metrics, 'nv_inference_request_failure', { model, reason: 'CANCELED' })).toBe(1);
     } finally {
       finish('other_recorder');
     }

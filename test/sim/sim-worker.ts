@@ -2,7 +2,7 @@
 import type { ModelRecord } from '@nereid/config';
 import type {
   ControlMessage,
-  EntryResult,
+  DoneEntry,
   ErrorInfo,
   ExecuteMessage,
   Message,
@@ -32,6 +32,8 @@ export interface SimWorkerOptions {
 
 export interface SimWorker {
   readonly id: ProcessId;
+  /** Requests that it holds and has not been told to forget. */
+  wanted(): string[];
   /** Batches that reached the model. */
   readonly executions: number;
   start(): Promise<void>;
@@ -42,11 +44,14 @@ export interface SimWorker {
 interface SimInstance {
   ready: boolean;
   readonly batches: ExecuteMessage[];
+  /** Ids of requests in them that nobody waits for any more. */
+  readonly cancelled: Set<string>;
   timer: Timer | undefined;
 }
 
 const INSTANCE_LOST: ErrorInfo = { code: 'UNAVAILABLE', message: 'the instance was lost' };
 const MODEL_FAILED: ErrorInfo = { code: 'INTERNAL', message: 'the model failed' };
+const CANCELLED: ErrorInfo = { code: 'CANCELLED', message: 'Request cancelled' };
 const RESTART_US_MAX = 5_000;
 
 export function createSimWorker(options: SimWorkerOptions): SimWorker {
@@ -85,17 +90,28 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
       new Map(
         versions.map((version) => [
           version,
-          Array.from({ length: options.instances }, () => ({ ready: true, batches: [], timer: undefined })),
+          Array.from({ length: options.instances }, () => ({
+            ready: true,
+            batches: [],
+            cancelled: new Set(),
+            timer: undefined,
+          })),
         ]),
       ),
     );
   };
 
-  const end = (execute: ExecuteMessage, result: EntryResult, error: ErrorInfo | null, runUs: number | undefined) => {
+  /** Ends a batch that its instance holds no more; `runUs` undefined: it was not executed. */
+  const end = (instance: SimInstance, execute: ExecuteMessage, failure: ErrorInfo | null, runUs?: number) => {
     const { model, version, batch, epoch } = execute;
+    const results: DoneEntry[] = [];
     for (const entry of execute.entries) {
+      const cancelled = instance.cancelled.delete(entry.id);
+      const error = cancelled ? CANCELLED : failure;
       const response = { modelName: model, modelVersion: version, id: entry.request.id, parameters: {}, outputs: [] };
       const outcome: Outcome = error === null ? { ok: true, response } : { ok: false, error };
+      if (cancelled) results.push({ id: entry.id, result: 'cancelled', error: null });
+      else results.push({ id: entry.id, result: error === null ? 'ok' : 'error', error });
       send(entry.replyTo, {
         kind: 'response',
         model,
@@ -116,14 +132,14 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
       instance: execute.instance,
       timing: { waitNs: 0, inputNs: 0, inferNs: (runUs ?? 0) * 1_000, outputNs: 0 },
       executed: runUs !== undefined,
-      entries: execute.entries.map((entry) => ({ id: entry.id, result, error })),
+      entries: results,
     });
   };
 
   const lose = (model: string, instance: SimInstance) => {
     instance.ready = false;
     describe(model, 0);
-    for (const execute of instance.batches.splice(0)) end(execute, 'error', INSTANCE_LOST, undefined);
+    for (const execute of instance.batches.splice(0)) end(instance, execute, INSTANCE_LOST);
     instance.timer = clock.at(clock.nowUs() + random.next() * RESTART_US_MAX, () => {
       instance.timer = undefined;
       instance.ready = true;
@@ -134,6 +150,12 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
   const run = (instance: SimInstance) => {
     const [execute] = instance.batches;
     if (execute === undefined || instance.timer !== undefined) return;
+    if (execute.entries.every(({ id }) => instance.cancelled.has(id))) {
+      instance.batches.shift();
+      end(instance, execute, null);
+      run(instance);
+      return;
+    }
     const runUs = random.next() * options.runUsMax;
     instance.timer = clock.at(clock.nowUs() + runUs, () => {
       instance.timer = undefined;
@@ -143,8 +165,8 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
       }
       instance.batches.shift();
       executions++;
-      if (random.next() < options.failureShare) end(execute, 'error', MODEL_FAILED, runUs);
-      else end(execute, 'ok', null, runUs);
+      if (random.next() < options.failureShare) end(instance, execute, MODEL_FAILED, runUs);
+      else end(instance, execute, null, runUs);
       run(instance);
     });
   };
@@ -155,11 +177,24 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
     instance.batches.push(message);
     options.received(message, instance.batches.length);
     if (instance.ready) run(instance);
-    else for (const late of instance.batches.splice(0)) end(late, 'error', INSTANCE_LOST, undefined);
+    else for (const late of instance.batches.splice(0)) end(instance, late, INSTANCE_LOST);
+  };
+
+  const cancel = (model: string, request: string) => {
+    for (const instance of [...(held.get(model)?.values() ?? [])].flat()) {
+      const holds = instance.batches.some(({ entries }) => entries.some((entry) => entry.id === request));
+      if (holds) instance.cancelled.add(request);
+    }
   };
 
   return {
     id,
+    wanted: () =>
+      [...held.values()]
+        .flatMap((versions) => [...versions.values()].flat())
+        .flatMap(({ batches, cancelled }) =>
+          batches.flatMap(({ entries }) => entries.flatMap((entry) => (cancelled.has(entry.id) ? [] : entry.id))),
+        ),
     get executions() {
       return executions;
     },
@@ -168,6 +203,7 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
         for (const message of messages) {
           if (dead) return;
           if (message.kind === 'execute') execute(message);
+          else if (message.kind === 'cancel') cancel(message.model, message.id);
           else if (message.kind === 'control') control(message);
           else if (message.kind === 'describe') describe(message.model, message.askedAt);
         }

@@ -102,6 +102,15 @@ function checkOrder(seed: number, executes: readonly ExecuteMessage[], places: R
   }
 }
 
+/** What was cancelled is known to be so wherever it is. */
+function checkForgotten(seed: number, left: readonly string[], workers: readonly SimWorker[]): void {
+  const wanted = new Set(workers.flatMap((worker) => worker.wanted()));
+  expect(
+    left.filter((id) => wanted.has(id)),
+    `seed ${seed}: cancelled and still to be run`,
+  ).toEqual([]);
+}
+
 /** Each request has one answer; one that was sent twice may, after a first answer, have run again. */
 function checkOutcomes(seed: number, sent: Iterable<SimSent>): void {
   for (const { message, outcomes, sends } of sent) {
@@ -156,13 +165,20 @@ async function simulate(seed: number): Promise<void> {
     await settle();
   };
   let living = workers;
+  /** Cancelled in this step. */
+  const left: string[] = [];
   while (places.size < REQUESTS) {
     for (let burst = Math.floor(random.next() * 6); burst > 0; burst--) {
       const gateway = pick(random, gateways);
       const id = gateway.send(request(random), random.next() < 0.1 ? 1 + random.next() * 4 : 0);
       places.set(id, places.size);
       const laterUs = clock.nowUs() + random.next() * 5_000;
-      if (random.next() < 0.1) clock.at(laterUs, () => gateway.cancel(id));
+      if (random.next() < 0.1) {
+        clock.at(laterUs, () => {
+          gateway.cancel(id);
+          left.push(id);
+        });
+      }
       if (random.next() < 0.1) clock.at(laterUs, () => gateway.resend(id));
     }
     if (deaths && random.next() < 0.03) {
@@ -175,6 +191,9 @@ async function simulate(seed: number): Promise<void> {
       living = [...living.filter((worker) => worker !== victim), born];
     }
     await step();
+    // A copy may have come after the cancel.
+    const once = left.splice(0).filter((id) => gateways.every(({ sent }) => (sent.get(id)?.sends ?? 1) === 1));
+    checkForgotten(seed, once, living);
   }
   const latestUs = clock.nowUs() + DRAIN_US;
   const unanswered = () => gateways.reduce((sum, gateway) => sum + gateway.waiting, 0);

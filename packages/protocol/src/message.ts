@@ -100,7 +100,7 @@ export interface ResponseMessage {
   readonly last: boolean;
 }
 
-/** `error` carries why; the others say that nothing was executed. */
+/** `error` carries why; a `cancelled` request may have run, its answer is dropped; the others say that nothing was executed. */
 export type EntryResult = 'ok' | 'error' | 'cancelled' | 'duplicate' | 'lost' | 'gap' | 'noslot' | 'blob';
 
 export interface DoneEntry {

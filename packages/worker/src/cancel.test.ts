@@ -32,7 +32,7 @@ function createGate(): Gate {
   const executed: number[][] = [];
   const waiters: { readonly batches: number; readonly resolve: () => void }[] = [];
   channel.onmessage = (event) => {
-    executed.push((event as MessageEvent<number[]>).data);
+    executed.push((event as { readonly data: number[] }).data);
     for (const { batches, resolve } of waiters) if (batches <= executed.length) resolve();
   };
   return {

@@ -107,6 +107,28 @@ export async function createHarness(options: Partial<WorkerOptions> = {}) {
     };
   };
 
+  /** Sends a batch; gives the ids of its requests, and in time the outcome of each and the `done`. */
+  const start = (model: string, batch: readonly InferRequest[], instance = 0, epoch = EPOCH) => {
+    const number = ++batches;
+    const entries = batch.map(
+      (request): ExecuteEntry => ({
+        id: `${GATEWAY}:${++requests}`,
+        replyTo: GATEWAY,
+        request,
+        session: null,
+        slot: -1,
+      }),
+    );
+    const answers = entries.map(({ id }) => next('response', (message) => message.id === id));
+    const done = next('done', (message) => message.batch === number);
+    owner.send(WORKER, { kind: 'execute', model, epoch, version: '1', batch: number, instance, entries });
+    const over = Promise.all([done, ...answers]).then(([last, ...first]) => ({
+      outcomes: first.map(({ outcome }) => outcome),
+      done: last,
+    }));
+    return { ids: entries.map(({ id }) => id), over };
+  };
+
   const harness = {
     worker,
     owner,
@@ -139,29 +161,9 @@ export async function createHarness(options: Partial<WorkerOptions> = {}) {
       owner.send(WORKER, await control(model, more));
       return over;
     },
-    /** Sends a batch; gives the ids of its requests, and in time the outcome of each and the `done`. */
-    start(model: string, batch: readonly InferRequest[], instance = 0, epoch = EPOCH) {
-      const number = ++batches;
-      const entries = batch.map(
-        (request): ExecuteEntry => ({
-          id: `${GATEWAY}:${++requests}`,
-          replyTo: GATEWAY,
-          request,
-          session: null,
-          slot: -1,
-        }),
-      );
-      const answers = entries.map(({ id }) => next('response', (message) => message.id === id));
-      const done = next('done', (message) => message.batch === number);
-      owner.send(WORKER, { kind: 'execute', model, epoch, version: '1', batch: number, instance, entries });
-      const over = Promise.all([done, ...answers]).then(([last, ...first]) => ({
-        outcomes: first.map(({ outcome }) => outcome),
-        done: last,
-      }));
-      return { ids: entries.map(({ id }) => id), over };
-    },
+    start,
     /** As `start`, and waits until it is over. */
-    execute: (...batch: Parameters<typeof harness.start>) => harness.start(...batch).over,
+    execute: (...batch: Parameters<typeof start>) => start(...batch).over,
     /** Cancels requests and waits until the worker has read that. */
     async cancel(model: string, ids: readonly string[], epoch = EPOCH) {
       for (const id of ids) owner.send(WORKER, { kind: 'cancel', model, epoch, id, g: 0, low: 0, session: null });
