@@ -23,7 +23,7 @@ export async function ensureBuild() {
   const lockfile = readFileSync(join(ROOT, 'pnpm-lock.yaml'), 'utf8');
   const key = hashOf({ texts: [lockfile], files });
   const outputs = folders.filter((folder) => existsSync(join(folder, 'src'))).map((folder) => join(folder, 'dist'));
-  if (isStamped('build', key) && outputs.every((folder) => existsSync(join(folder, 'index.js')))) return;
+  if (isStamped('build', key) && outputs.every((folder) => existsSync(join(folder, '.tsbuildinfo')))) return;
   await step('building', async () => {
     const { code, output } = await runCommand(join(ROOT_BIN, 'tsc'), ['-b'], { log: 'build' });
     if (code === 0) return;

@@ -4,12 +4,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { CLI, MODEL_REPOSITORY, ROOT, setting, toolEnvironment } from './checkout.mjs';
 import { firstAnswers } from './first-answer.mjs';
 import { whenNpmEnds } from './parent.mjs';
+import { becomesReady } from './ready.mjs';
 import { sampleRepository } from './samples.mjs';
 import { exitWith, setUp } from './setup.mjs';
 
 // npm start -- FLAGS: set-up, then the server in the foreground with one real inference as proof.
 
-const READY_POLL_MS = 50;
 const READY_LIMIT_MS = 120_000;
 /** A server that logs elsewhere does not say here where it listens: after so long its flags are believed. */
 const SILENT_MS = 5_000;
@@ -45,9 +45,14 @@ async function serve() {
   });
   try {
     const started = await Promise.race([url, ended.then(() => undefined)]);
-    if (started !== undefined && (await becomesReady(started, () => endedWith !== undefined))) {
+    const hasEnded = () => endedWith !== undefined;
+    if (started !== undefined && (await becomesReady(started, hasEnded, READY_LIMIT_MS))) {
       for (const line of await firstAnswers(started)) console.log(line);
       console.log(`serving on ${started}; Ctrl-C stops it`);
+    } else if (!hasEnded()) {
+      console.error(
+        `the server is not ready after ${READY_LIMIT_MS / 1000} s: its log above says which model is missing`,
+      );
     }
   } catch (error) {
     if (endedWith === undefined) console.error(`the first inference failed: ${error.cause?.message ?? error.message}`);
@@ -102,15 +107,4 @@ function reachable(host) {
   const name = host.replace(/^\[|\]$/g, '');
   if (name === '0.0.0.0' || name === '::') return '127.0.0.1';
   return name.includes(':') ? `[${name}]` : name;
-}
-
-async function becomesReady(url, hasEnded) {
-  for (const start = performance.now(); performance.now() - start < READY_LIMIT_MS; await delay(READY_POLL_MS)) {
-    if (hasEnded()) return false;
-    const response = await fetch(`${url}/v2/health/ready`).catch(() => undefined);
-    await response?.arrayBuffer();
-    if (response?.ok) return true;
-  }
-  console.error(`the server is not ready after ${READY_LIMIT_MS / 1000} s: its log above says which model is missing`);
-  return false;
 }

@@ -1,6 +1,3 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { ROOT } from './checkout.mjs';
 import { whenNpmEnds } from './parent.mjs';
 import { secondsSince } from './progress.mjs';
 import { ensurePythonPackages } from './python.mjs';
@@ -33,7 +30,7 @@ async function chooseStages() {
   if (filter === undefined) {
     stages.push({ name: 'lint', run: () => programStage('biome', ['check', '--max-diagnostics=20', '.']) });
     stages.push({ name: 'types', run: () => programStage('tsc', ['-p', 'tsconfig.test.json']) });
-    if (existsSync(join(ROOT, 'knip.json'))) stages.push({ name: 'unused code', run: () => programStage('knip', []) });
+    stages.push({ name: 'unused code', run: () => programStage('knip', []) });
   }
   if (!namesCases) stages.push({ name: 'tests', run: () => vitestStage(vitestFilter(filter)) });
   if (filter === undefined || namesCases) {

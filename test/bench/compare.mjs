@@ -9,14 +9,15 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { CLI, ROOT } from '../../deploy/setup/checkout.mjs';
+import { becomesReady } from '../../deploy/setup/ready.mjs';
+import { freePorts } from '../free-ports.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const root = join(here, '../..');
 const START_LIMIT_MS = 60_000;
 
 const { values: options } = parseArgs({
@@ -27,21 +28,6 @@ const { values: options } = parseArgs({
     json: { type: 'string' },
   },
 });
-
-async function freePorts(count) {
-  const servers = await Promise.all(
-    Array.from(
-      { length: count },
-      () =>
-        new Promise((resolve) => {
-          const server = createServer().listen(0, '127.0.0.1', () => resolve(server));
-        }),
-    ),
-  );
-  const ports = servers.map((server) => server.address().port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
-}
 
 function buildLoadGenerator() {
   const folder = join(here, 'loadgen');
@@ -68,16 +54,11 @@ function writeBody(folder) {
 
 async function start(name, command, args, port) {
   const child = spawn(command, args, { stdio: 'ignore', env: process.env });
-  const deadline = Date.now() + START_LIMIT_MS;
-  for (;;) {
-    if (child.exitCode !== null) throw new Error(`${name} ended with ${child.exitCode}`);
-    if (Date.now() > deadline) throw new Error(`${name} was not ready in time`);
-    const ready = await fetch(`http://127.0.0.1:${port}/v2/health/ready`).then(
-      (answer) => answer.ok,
-      () => false,
+  if (!(await becomesReady(`http://127.0.0.1:${port}`, () => child.exitCode !== null, START_LIMIT_MS))) {
+    child.kill('SIGTERM');
+    throw new Error(
+      `${name} is not ready: ${child.exitCode === null ? 'still starting' : `it ended with ${child.exitCode}`}`,
     );
-    if (ready) break;
-    await new Promise((resolve) => setTimeout(resolve, 100));
   }
   return {
     name,
@@ -88,12 +69,12 @@ async function start(name, command, args, port) {
 }
 
 function startNereid(folder, ports) {
-  cpSync(join(root, 'test/conformance/repo/onnx/add_sub'), join(folder, 'nereid/add_sub'), { recursive: true });
+  cpSync(join(ROOT, 'test/conformance/repo/onnx/add_sub'), join(folder, 'nereid/add_sub'), { recursive: true });
   return start(
     'nereid',
     process.execPath,
     [
-      join(root, 'packages/cli/dist/main.js'),
+      CLI,
       'serve',
       `--model-repository=${join(folder, 'nereid')}`,
       `--http-port=${ports[0]}`,

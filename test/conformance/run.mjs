@@ -1,22 +1,20 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, openSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { CACHE, CLI, VENV as OUR_VENV } from '../../deploy/setup/checkout.mjs';
+import { becomesReady } from '../../deploy/setup/ready.mjs';
+import { freePorts } from '../free-ports.mjs';
 import { CONFORMANCE, selectCases, selectModels } from './selection.mjs';
 
 // Serves the recorded models on free ports and runs the recorded cases of what is served yet.
 //   node test/conformance/run.mjs [--case GLOB]... [--list] [--verbose]
 // The last line is "N passed, N failed"; the exit code is 1 if any failed.
 
-const ROOT = dirname(dirname(CONFORMANCE));
-const CLI = join(ROOT, 'packages', 'cli', 'dist', 'main.js');
-const VENV = process.env.ORACLE_VENV ?? join(ROOT, '.cache', 'venv');
-const LOG = join(ROOT, '.cache', 'logs', 'conformance-server.log');
-const READY_POLL_MS = 50;
+const VENV = process.env.ORACLE_VENV ?? OUR_VENV;
+const LOG = join(CACHE, 'logs', 'conformance-server.log');
 const READY_LIMIT_MS = 60_000;
 const STOP_LIMIT_MS = 20_000;
 
@@ -67,7 +65,8 @@ async function serveAndCheck(folder, python, names) {
   const stop = () => server.kill('SIGTERM');
   process.once('SIGTERM', stop).once('SIGINT', stop);
   try {
-    if (!(await becomesReady(server, http))) {
+    const hasEnded = () => server.exitCode !== null || server.signalCode !== null;
+    if (!(await becomesReady(`http://127.0.0.1:${http}`, hasEnded, READY_LIMIT_MS))) {
       console.error(`the server did not get ready: see ${LOG}`);
       console.log(`0 passed, ${names.length} failed`);
       return 1;
@@ -110,22 +109,4 @@ async function runPython(python, args) {
   if (counts === null) return { passed: 0, failed: 1 };
   const [passed, failed] = [Number(counts[1]), Number(counts[2])];
   return { passed, failed: code !== 0 && failed === 0 ? 1 : failed };
-}
-
-async function becomesReady(server, port) {
-  for (const start = performance.now(); performance.now() - start < READY_LIMIT_MS; await delay(READY_POLL_MS)) {
-    if (server.exitCode !== null || server.signalCode !== null) return false;
-    const response = await fetch(`http://127.0.0.1:${port}/v2/health/ready`).catch(() => undefined);
-    if (response?.ok) return true;
-  }
-  return false;
-}
-
-/** Ports that were free a moment ago. */
-async function freePorts(count) {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => once(server, 'listening')));
-  const ports = servers.map((server) => server.address().port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
 }

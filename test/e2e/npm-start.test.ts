@@ -1,37 +1,18 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
+import { freePorts } from '../free-ports.mjs';
 import { readAnswer, SIMPLE_SUM } from './requests.ts';
-import { freePorts, isPortFree, ROOT } from './serve.ts';
+import { type Command, isPortFree, ROOT, runScript } from './serve.ts';
 
-type Started = ReturnType<typeof start>;
+let started: Command | undefined;
 
-let started: Started | undefined;
-
-afterEach(() => started?.child.kill('SIGKILL'));
+afterEach(() => {
+  started?.process.kill('SIGKILL');
+});
 
 /** What `npm start -- FLAGS` runs. */
-function start(flags: readonly string[], environment: Record<string, string> = {}) {
-  const child = spawn(process.execPath, [join(ROOT, 'deploy', 'setup', 'start.mjs'), ...flags], {
-    env: { ...process.env, CI: '', ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  const ended = once(child, 'close').then(([code]): { code: number | null; output: string } => ({ code, output }));
-  const waitFor = (text: RegExp) =>
-    new Promise<string>((resolve, reject) => {
-      const look = () => text.test(output) && resolve(output);
-      child.stdout.on('data', look);
-      child.stderr.on('data', look);
-      void ended.then(() => reject(new Error(`it ended before ${text}:\n${output}`)));
-    });
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (chunk: Buffer) => {
-      output += chunk.toString();
-    });
-  }
-  return { child, ended, waitFor };
+function start(flags: readonly string[], environment: Record<string, string> = {}): Command {
+  return runScript(join(ROOT, 'deploy', 'setup', 'start.mjs'), flags, { CI: '', ...environment });
 }
 
 async function portFlags(): Promise<{ ports: number[]; flags: string[] }> {
@@ -49,7 +30,7 @@ test('it answers, shows the line that repeats the answer, and a signal frees the
   const response = await fetch(url, { method: 'POST', body });
   const answer = readAnswer(response.status, await response.text());
   expect(answer.outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
-  started.child.kill('SIGTERM');
+  started.process.kill('SIGTERM');
   expect(await started.ended).toMatchObject({ code: 0 });
   for (const port of ports) expect(await isPortFree(port), `port ${port}`).toBe(true);
 });
@@ -60,7 +41,7 @@ test('a repository of the caller takes the place of ours', async () => {
   const output = await started.waitFor(/Ctrl-C/);
   expect(output).toContain('simple: [');
   expect(output).not.toContain('magika');
-  started.child.kill('SIGINT');
+  started.process.kill('SIGINT');
   expect(await started.ended).toMatchObject({ code: 0 });
 });
 

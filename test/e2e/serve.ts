@@ -3,13 +3,14 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { CLI } from '../../deploy/setup/checkout.mjs';
+import { becomesReady } from '../../deploy/setup/ready.mjs';
+import { freePorts } from '../free-ports.mjs';
 
-export const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const CLI = join(ROOT, 'packages', 'cli', 'dist', 'main.js');
-const READY_POLL_MS = 30;
+export { ROOT } from '../../deploy/setup/checkout.mjs';
+
 const READY_LIMIT_MS = 50_000;
 const STOP_LIMIT_MS = 20_000;
 
@@ -20,11 +21,13 @@ export interface Ending {
   readonly output: string;
 }
 
-/** The real command as a child process, in an empty working folder. */
+/** A program as a child process, in an empty working folder. */
 export interface Command {
   readonly process: ChildProcess;
   readonly ended: Promise<Ending>;
   output(): string;
+  /** Waits until what it has written matches; gives all that. Throws where it ends before. */
+  waitFor(text: RegExp): Promise<string>;
 }
 
 /** A running server of its own. `http` and `metrics` are base addresses. */
@@ -37,9 +40,14 @@ export interface Served extends Command {
 }
 
 /** Runs `nereid ARGS`. */
-export function runCli(args: readonly string[], environment: Record<string, string> = {}): Command {
+export function runCli(args: readonly string[]): Command {
+  return runScript(CLI, args);
+}
+
+/** Runs a script with Node.js. */
+export function runScript(script: string, args: readonly string[], environment: Record<string, string> = {}): Command {
   const folder = mkdtempSync(join(tmpdir(), 'nereid-e2e-'));
-  const child = spawn(process.execPath, [CLI, ...args], {
+  const child = spawn(process.execPath, [script, ...args], {
     cwd: folder,
     env: { ...process.env, NO_COLOR: '1', ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -51,7 +59,16 @@ export function runCli(args: readonly string[], environment: Record<string, stri
     rmSync(folder, { recursive: true, force: true });
     return { code, signal, output: output() };
   });
-  return { process: child, ended, output };
+  const waitFor = (text: RegExp) =>
+    new Promise<string>((resolve, reject) => {
+      const look = () => {
+        if (text.test(output())) resolve(output());
+      };
+      for (const stream of [child.stdout, child.stderr]) stream.on('data', look);
+      look();
+      void ended.then(() => reject(new Error(`it ended before ${text}:\n${output()}`)));
+    });
+  return { process: child, ended, output, waitFor };
 }
 
 /** Starts `nereid serve` over the repositories on free ports, and returns once it is ready. */
@@ -67,7 +84,12 @@ export async function serve(repositories: readonly string[], flags: readonly str
     ...flags,
   ]);
   const http = `http://127.0.0.1:${httpPort}`;
-  await waitUntilReady(command, http);
+  const { process: child } = command;
+  if (!(await becomesReady(http, () => child.exitCode !== null || child.signalCode !== null, READY_LIMIT_MS))) {
+    child.kill('SIGKILL');
+    const { output } = await command.ended;
+    throw new Error(`the server is not ready:\n${output}`);
+  }
   const stop = async (signal: NodeJS.Signals = 'SIGTERM') => {
     command.process.kill(signal);
     const ending = await Promise.race([command.ended, delay(STOP_LIMIT_MS, undefined, { ref: false })]);
@@ -76,33 +98,6 @@ export async function serve(repositories: readonly string[], flags: readonly str
     throw new Error(`the server did not stop within ${STOP_LIMIT_MS} ms:\n${command.output()}`);
   };
   return { ...command, http, metrics: `http://127.0.0.1:${metricsPort}`, ports, stop };
-}
-
-async function waitUntilReady(command: Command, http: string): Promise<void> {
-  for (const start = performance.now(); performance.now() - start < READY_LIMIT_MS; await delay(READY_POLL_MS)) {
-    if (command.process.exitCode !== null || command.process.signalCode !== null) {
-      const { output } = await command.ended;
-      throw new Error(`the server ended before it was ready:\n${output}`);
-    }
-    const response = await fetch(`${http}/v2/health/ready`).catch(() => undefined);
-    await response?.arrayBuffer();
-    if (response?.ok) return;
-  }
-  command.process.kill('SIGKILL');
-  throw new Error(`the server is not ready:\n${command.output()}`);
-}
-
-/** Ports that were free a moment ago. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  const ports: number[] = [];
-  for (const server of servers) {
-    if (!server.listening) await once(server, 'listening');
-    const address = server.address();
-    if (address !== null && typeof address === 'object') ports.push(address.port);
-  }
-  for (const server of servers) await once(server.close(), 'close');
-  return ports;
 }
 
 /** Whether a server can listen on the port, on all addresses. */

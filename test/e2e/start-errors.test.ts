@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { freePorts } from '../free-ports.mjs';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
-import { freePorts, ROOT, runCli } from './serve.ts';
+import { ROOT, runCli } from './serve.ts';
 
 const SAMPLES = join(ROOT, 'model_repository');
 const BROKEN = join(ROOT, 'test', 'conformance', 'repo', 'broken_onnx');

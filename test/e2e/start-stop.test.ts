@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
@@ -31,28 +32,29 @@ test('the start shows the table of models and where each service listens', async
   const { output } = await served.stop();
   expect(output).toMatch(/\|\s*simple\s*\|\s*1\s*\|\s*READY\s*\|/);
   expect(output).toMatch(/\|\s*redact\s*\|\s*1\s*\|\s*READY\s*\|/);
-  expect(output).toMatch(new RegExp(`Started HTTPService at \\S+:${served.ports[0]}\\b`));
-  expect(output).toMatch(new RegExp(`Started Metrics Service at \\S+:${served.ports[2]}\\b`));
+  expect(output).toMatch(new RegExp(`Started HTTPService at 0\\.0\\.0\\.0:${served.ports[0]}\\b`));
+  expect(output).toMatch(new RegExp(`Started Metrics Service at 0\\.0\\.0\\.0:${served.ports[2]}\\b`));
 });
 
 test('a stop lets the running request finish', async () => {
   folder = createModelFolder();
+  const go = join(folder.path, 'slow', 'go');
   folder.addJavaScript(
     'slow',
-    `import { setTimeout } from 'node:timers/promises';
+    `import { existsSync } from 'node:fs';
+     import { setTimeout } from 'node:timers/promises';
      export async function execute(requests) {
        console.log('executing');
-       await setTimeout(1000);
+       while (!existsSync(${JSON.stringify(go)})) await setTimeout(10);
        return requests.map((request) => ({ outputs: { VALUE: request.inputs.get('VALUE') } }));
      }`,
   );
   served = await serve([folder.path]);
   const answer = infer(served.http, 'slow', oneInput('VALUE', 'INT32', [1], [7]));
-  const { output, process } = served;
-  await new Promise<void>((resolve) => {
-    process.stdout?.on('data', () => output().includes('executing') && resolve());
-  });
+  await served.waitFor(/executing/);
   const ending = served.stop();
+  await served.waitFor(/SIGTERM received: stopping/);
+  writeFileSync(go, '');
   expect((await answer).outputs.get('VALUE')?.data).toEqual([7]);
   expect((await ending).code).toBe(0);
 });

@@ -6,7 +6,7 @@
 
 import { type ModelRecord, type ModelSource, parseModelConfig } from '@nereid/config';
 import { createCoordinator, type ModelReader } from '@nereid/coordinator';
-import type { ExecuteMessage, InferRequest } from '@nereid/protocol';
+import { type ExecuteMessage, type InferRequest, REQUEST_DEFAULTS } from '@nereid/protocol';
 import { createLog, createRegistry, type Random, seededRandom, virtualClock } from '@nereid/runtime';
 import { INSTANCE_DEPTH_MAX } from '@nereid/scheduler';
 import { createLocalDirectory, createLocalTransport } from '@nereid/transport';
@@ -62,17 +62,10 @@ const reader: ModelReader = {
 function request(random: Random): InferRequest {
   const rows = 1 + Math.floor(random.next() ** 3 * ROWS_MAX);
   return {
+    ...REQUEST_DEFAULTS,
     modelName: pick(random, Object.keys(MODELS)),
     modelVersion: pick(random, ['', '1']),
-    id: '',
-    correlationId: 0n,
-    sequenceStart: false,
-    sequenceEnd: false,
-    priority: 0n,
-    timeoutUs: 0n,
-    parameters: {},
     inputs: [{ name: 'A', datatype: 'FP32', shape: [rows, pick(random, [3, 3, 3, 5])], data: new Uint8Array() }],
-    requestedOutputs: [],
   };
 }
 

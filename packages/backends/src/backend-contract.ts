@@ -2,10 +2,17 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { InferRequest, Outcome, Tensor } from '@nereid/protocol';
+import {
+  bytesElements,
+  bytesOf,
+  encodeBytesElements,
+  type InferRequest,
+  type Outcome,
+  REQUEST_DEFAULTS,
+  type Tensor,
+} from '@nereid/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Backend, BackendInstance, BatchRequest, InstanceLoad } from './backend.ts';
-import { bytesElements, bytesOf, bytesTensorData } from './tensor-data.ts';
 
 export interface BackendContract {
   readonly backend: Backend;
@@ -47,7 +54,7 @@ export function describeBackendContract({ backend, simple, bytes, failing }: Bac
           const output = tensorsOf(outcome)[0];
           expect(output?.shape).toEqual([1, elements.length]);
           expect(
-            bytesElements('OUTPUT', output?.data ?? new Uint8Array()).map((element) => Buffer.from(element).toString()),
+            bytesElements(output?.data ?? new Uint8Array(), 'OUTPUT').map((element) => Buffer.from(element).toString()),
           ).toEqual(elements);
         }
       } finally {
@@ -84,17 +91,10 @@ export function describeBackendContract({ backend, simple, bytes, failing }: Bac
 /** A request without any of the optional parts. */
 export function inferRequest(inputs: readonly Tensor[], more: Partial<InferRequest> = {}): InferRequest {
   return {
+    ...REQUEST_DEFAULTS,
     modelName: 'm',
     modelVersion: '1',
-    id: '',
-    correlationId: 0n,
-    sequenceStart: false,
-    sequenceEnd: false,
-    priority: 0n,
-    timeoutUs: 0n,
-    parameters: {},
     inputs,
-    requestedOutputs: [],
     ...more,
   };
 }
@@ -170,7 +170,7 @@ function addRequest(id: string, values: readonly number[]): InferRequest {
 }
 
 function textRequest(texts: readonly string[]): InferRequest {
-  const data = bytesTensorData(texts.map((text) => Buffer.from(text)));
+  const data = encodeBytesElements(texts);
   return inferRequest([{ name: 'INPUT', datatype: 'BYTES', shape: [1, texts.length], data }]);
 }
 

@@ -1,7 +1,16 @@
 /** Tensors between the v2 form and onnxruntime's. */
-import { type Datatype, elementCount, NereidError, type Tensor } from '@nereid/protocol';
+import {
+  bytesElements,
+  bytesOf,
+  type Datatype,
+  type ElementArray,
+  elementCount,
+  encodeBytesElements,
+  NereidError,
+  type Tensor,
+  typedView,
+} from '@nereid/protocol';
 import { Tensor as OrtTensor } from 'onnxruntime-node';
-import { bytesElements, bytesOf, bytesTensorData, type NumericArray, numericView } from './tensor-data.ts';
 
 type OrtType = OrtTensor.Type;
 
@@ -44,11 +53,11 @@ export function feedOf(input: Tensor, shape: readonly number[]): OrtTensor {
   const type = ORT_TYPES[datatype];
   if (type === undefined) throw new NereidError('UNSUPPORTED', `input '${input.name}' has datatype ${datatype}`);
   // onnxruntime's types know the array of each type name; the table above pairs them.
-  return new OrtTensor(type as 'float32', numericView(datatype, input.data) as Float32Array, shape);
+  return new OrtTensor(type as 'float32', typedView(input) as Float32Array, shape);
 }
 
 function textElements(input: Tensor): string[] {
-  return bytesElements(input.name, input.data).map((element, index) => {
+  return bytesElements(input.data, input.name).map((element, index) => {
     let text: string;
     try {
       text = UTF8.decode(element);
@@ -78,7 +87,7 @@ export function outputOf(name: string, shape: readonly number[], value: OrtTenso
     const texts = value.data as string[];
     // An empty string tensor may come without its elements.
     const count = elementCount(shape) ?? 0;
-    return { name, datatype, shape, data: bytesTensorData(texts.slice(0, count).map((text) => Buffer.from(text))) };
+    return { name, datatype, shape, data: encodeBytesElements(texts.slice(0, count)) };
   }
-  return { name, datatype, shape, data: bytesOf(value.data as NumericArray) };
+  return { name, datatype, shape, data: bytesOf(value.data as ElementArray) };
 }

@@ -1,13 +1,12 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Datatype, Tensor } from '@nereid/protocol';
+import { bytesOf, type Datatype, encodeBytesElements, type Tensor } from '@nereid/protocol';
 import { describe, expect, it } from 'vitest';
 import type { BackendInstance } from './backend.ts';
 import { describeBackendContract, inferRequest, int32Tensor, runBatch, tensorsOf } from './backend-contract.ts';
 import { fixtureLoad } from './fixture-load.ts';
 import { onnxruntimeBackend } from './onnx.ts';
-import { bytesOf, bytesTensorData } from './tensor-data.ts';
 
 describeBackendContract({
   backend: onnxruntimeBackend,
@@ -108,7 +107,7 @@ describe('onnxruntime: execution', () => {
     ['a NUL byte', Buffer.from('a\0b'), 'NUL'],
     ['bytes that are no UTF-8', Buffer.from([0xff, 0xfe]), 'UTF-8'],
   ])('refuses a string with %s, naming the input', async (_, element, word) => {
-    const data = bytesTensorData([Buffer.from('fine'), element]);
+    const data = encodeBytesElements([Buffer.from('fine'), element]);
     const request = inferRequest([{ name: 'INPUT', datatype: 'BYTES', shape: [2], data }]);
     await expect(withModel('identity_bytes', (model) => runBatch(model, [request]))).rejects.toMatchObject({
       code: 'INVALID_ARG',

@@ -6,11 +6,6 @@ export type RepositoryFinding =
   | { readonly kind: 'empty'; readonly text: string }
   | { readonly kind: 'unusable'; readonly text: string };
 
-function errno(failure: unknown): string {
-  if (typeof failure === 'object' && failure !== null && 'code' in failure) return String(failure.code);
-  return '';
-}
-
 /** Whether a repository can be read, with the fix where it cannot. */
 export async function checkRepository(path: string): Promise<RepositoryFinding> {
   const unusable = (text: string): RepositoryFinding => ({
@@ -32,11 +27,14 @@ export async function checkRepository(path: string): Promise<RepositoryFinding> 
       text: `model repository ${path} holds no models: each model is a folder <model>/<version>/<file>`,
     };
   } catch (failure) {
-    const code = errno(failure);
-    if (code === 'ENOENT') return unusable('does not exist: create it or correct --model-repository');
-    if (code === 'EACCES' || code === 'EPERM') {
-      return unusable('cannot be read: give this user permission to read and enter it');
-    }
-    return unusable(`cannot be read: ${failure instanceof Error ? failure.message : String(failure)}`);
+    return unusable(whyUnreadable(failure));
   }
+}
+
+/** In words what a failed system call says, with the fix. */
+export function whyUnreadable(failure: unknown): string {
+  const code = failure instanceof Error && 'code' in failure ? failure.code : undefined;
+  if (code === 'ENOENT') return 'does not exist: create it or correct --model-repository';
+  if (code === 'EACCES' || code === 'EPERM') return 'cannot be read: give this user permission to read and enter it';
+  return `cannot be read: ${failure instanceof Error ? failure.message : String(failure)}`;
 }

@@ -58,7 +58,7 @@ export async function serve(argv: readonly string[], host: ServeProcess): Promis
       await stop();
       return fail(loadFailureText(server.loadFailures), EXIT_CODE.repository);
     }
-    if (server !== undefined) announceServices(server, options, log);
+    if (server !== undefined) announceServices(server, log);
     log.info(`${await signalled} received: stopping`);
     return await stop();
   } catch (failure) {

@@ -1,4 +1,4 @@
-import type { InferRequest, Tensor } from '@nereid/protocol';
+import { type InferRequest, REQUEST_DEFAULTS, type Tensor } from '@nereid/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { checkRequest } from './check-request.ts';
@@ -51,17 +51,9 @@ const fp32 = (shape: number[], byteLength: number) => tensor('INPUT', 'FP32', sh
 
 function request(inputs: Tensor[], more: Partial<InferRequest> = {}): InferRequest {
   return {
+    ...REQUEST_DEFAULTS,
     modelName: 'm',
-    modelVersion: '',
-    id: '',
-    correlationId: 0n,
-    sequenceStart: false,
-    sequenceEnd: false,
-    priority: 0n,
-    timeoutUs: 0n,
-    parameters: {},
     inputs,
-    requestedOutputs: [],
     ...more,
   };
 }

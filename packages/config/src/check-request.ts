@@ -2,12 +2,17 @@
  * Request validation against a model's signature, in the order and with the texts of Triton's
  * InferenceRequest::Normalize (core/src/infer_request.cc).
  */
-import { type ErrorInfo, fixedByteSize, type InferRequest, type Tensor } from '@nereid/protocol';
+import {
+  ELEMENT_LENGTH_BYTES,
+  type ErrorInfo,
+  fixedByteSize,
+  INT64_MAX,
+  type InferRequest,
+  type Tensor,
+  withRequestId,
+} from '@nereid/protocol';
 import type { InputSignature, ModelSignature } from './model-signature.ts';
 
-const INT64_MAX = 2n ** 63n - 1n;
-/** Bytes of the length before each element of a BYTES tensor. */
-const ELEMENT_LENGTH_BYTES = 4;
 /** Up to so many inputs duplicates are found by comparing pairs, which allocates nothing. */
 const PAIRWISE_INPUTS_MAX = 16;
 
@@ -33,8 +38,8 @@ export function checkRequest(signature: ModelSignature, request: InferRequest): 
 }
 
 function failure(request: InferRequest | null, field: string, text: string): ErrorInfo {
-  const prefix = request === null ? '' : `[request id: ${request.id === '' ? '<id_unknown>' : request.id}] `;
-  return { code: 'INVALID_ARG', message: prefix + text, field };
+  const error: ErrorInfo = { code: 'INVALID_ARG', message: text, field };
+  return request === null ? error : withRequestId(request, error);
 }
 
 function duplicateInput(request: InferRequest): ErrorInfo | null {

@@ -6,6 +6,9 @@
 export const LIMITS = {
   body_bytes_max: 67_108_864,
   header_bytes_max: 65_536,
+  header_timeout_ms: 60_000,
+  request_timeout_ms: 300_000,
+  keep_alive_timeout_ms: 72_000,
   json_depth_max: 100,
   json_elements_max: 33_554_432,
   body_bytes_raised_max: 1_073_741_824,
@@ -17,6 +20,8 @@ export const LIMITS = {
   labels_bytes_max: 16_777_216,
   models_max: 65_536,
   versions_per_model_max: 4_096,
+  files_per_version_max: 65_536,
+  version_folder_depth_max: 16,
   onnx_head_bytes_max: 67_108_864,
   instances_per_model_max: 1_024,
   instance_start_timeout_ms: 600_000,
@@ -31,6 +36,10 @@ export type LimitName = keyof typeof LIMITS;
 const MEANINGS: Readonly<Record<LimitName, string>> = {
   body_bytes_max: 'A request body, and each of its tensors; `--http-max-input-size` changes it.',
   header_bytes_max: 'The header lines of one HTTP request together.',
+  header_timeout_ms: 'From the first byte of an HTTP request to the end of its header; longer is 408.',
+  request_timeout_ms: 'The same to the end of its body.',
+  // Above the 60 s of common proxies, so that they end idle connections, not we while they send.
+  keep_alive_timeout_ms: 'How long an HTTP connection may stay open between two requests.',
   json_depth_max: 'How deep arrays and objects may nest in a JSON body.',
   json_elements_max: 'Array elements in one JSON body, over all tensors.',
   body_bytes_raised_max: 'The most that `--http-max-input-size` may be raised to.',
@@ -42,6 +51,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   labels_bytes_max: 'A labels file.',
   models_max: 'Models over all repositories.',
   versions_per_model_max: 'Version folders of one model.',
+  files_per_version_max: 'Files in one version folder and the folders below it.',
+  version_folder_depth_max: 'How deep folders may nest in a version folder; more is a circle of links.',
   onnx_head_bytes_max: 'What is read of an ONNX graph without its weights to complete a config.',
   instances_per_model_max: 'Instances that one worker starts for one model version.',
   instance_start_timeout_ms: 'How long an instance may take to load its model; longer is a load failure.',

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { completeModelConfig } from './complete-model-config.ts';
+import { FIXTURES } from './fixture-models.ts';
 import { decodeModelConfig, encodeModelConfig, modelConfigJson } from './model-config-json.ts';
 import { parseModelConfig } from './parse-model-config.ts';
 
@@ -10,7 +11,7 @@ function json(text: string): string {
 }
 
 test('a completed model, as Triton was recorded', () => {
-  const text = readFileSync(join(import.meta.dirname, 'fixtures', 'classifier', 'config.pbtxt'), 'utf8');
+  const text = readFileSync(join(FIXTURES, 'classifier', 'config.pbtxt'), 'utf8');
   const config = completeModelConfig(parseModelConfig(text, 'c'), { name: 'classifier', files: undefined, gpus: 0 });
   const output = { data_type: 'TYPE_FP32', dims: [4], is_shape_tensor: false, is_non_linear_format_io: false };
   expect(JSON.parse(modelConfigJson(config))).toEqual({

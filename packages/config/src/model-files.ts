@@ -9,10 +9,6 @@ import type { ModelConfig } from './gen/model_config_pb.ts';
 import { LIMITS } from './limits.ts';
 import { unreadable } from './repository.ts';
 
-/** Folders within a version folder; more is a circle of links. */
-const FOLDER_DEPTH_MAX = 16;
-const FILES_PER_VERSION_MAX = 65_536;
-
 /** A path below `directory`. Throws INVALID_ARG where the config names one outside it. */
 export function pathInside(directory: string, name: string, field: string): string {
   const path = join(directory, name);
@@ -79,8 +75,9 @@ export async function hashModelFiles(
 }
 
 async function collectFiles(directory: string, folder: string, depth: number, found: string[]): Promise<void> {
-  if (depth > FOLDER_DEPTH_MAX || found.length > FILES_PER_VERSION_MAX) {
-    const bounds = `${FOLDER_DEPTH_MAX} folders deep or ${FILES_PER_VERSION_MAX} files`;
+  const { version_folder_depth_max: depthMax, files_per_version_max: filesMax } = LIMITS;
+  if (depth > depthMax || found.length > filesMax) {
+    const bounds = `${depthMax} folders deep or ${filesMax} files`;
     throw new NereidError('INVALID_ARG', `'${join(directory, folder)}' is more than ${bounds}`);
   }
   try {

@@ -4,7 +4,7 @@ import type { ModelConfig } from './gen/model_config_pb.ts';
 export interface VersionRecord {
   readonly version: string;
   readonly state: VersionState;
-  /** `<Code label>: <text>` of a failed load, 'unloaded', or ''. */
+  /** `<Code label>: <text>` of a failed load, protocol's UNLOADED, or ''. */
   readonly reason: string;
 }
 

@@ -3,10 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { FIXTURES } from './fixture-models.ts';
 import { readOnnxBytes, readOnnxFile } from './onnx-graph.ts';
 import { fileAccess, type RandomAccess, skimMessage } from './protobuf-skim.ts';
-
-const FIXTURES = join(import.meta.dirname, 'fixtures');
 
 /** Protobuf wire format by hand: a varint, and a length-delimited field. */
 function varint(value: number): number[] {

@@ -280,7 +280,7 @@ describe('warnings', () => {
 });
 
 it('every flag of Triton is accepted', () => {
-  // facts: server/src/command_line_parser.cc, release 2.73; those of 2.51 are among them.
+  // server/src/command_line_parser.cc, release 2.73; those of 2.51 are among them.
   const triton =
     `allow-client-shm allow-cpu-metrics allow-gpu-metrics allow-grpc allow-http allow-metrics allow-sagemaker
     allow-vertex-ai backend-config backend-directory buffer-manager-thread-count cache-config cache-directory

@@ -8,6 +8,14 @@ import { z } from 'zod';
 import { EVERY_ROLE, type FlagMeta, flagMetas, GATEWAY, MODEL_ROLES } from './flag-meta.ts';
 import { LIMITS } from './limits.ts';
 
+/** Defaults that hold for the in-process API (`createServer`) too. */
+export const DEFAULTS = {
+  server_id: 'triton',
+  address: '0.0.0.0',
+  exit_timeout_s: 30,
+  model_load_threads: 4,
+} as const;
+
 const PORT_MAX = 65_535;
 const INT32_MAX = 2_147_483_647;
 /** Node's timers take no longer delay. */
@@ -25,7 +33,7 @@ export const optionsSchema = z.strictObject({
   id: z
     .string()
     .min(1)
-    .default('triton')
+    .default(DEFAULTS.server_id)
     .register(flagMetas, { ...server, description: "The server's name in its metadata." }),
   nodeId: z
     .string()
@@ -46,7 +54,7 @@ export const optionsSchema = z.strictObject({
     .int()
     .min(0)
     .max(EXIT_TIMEOUT_S_MAX)
-    .default(30)
+    .default(DEFAULTS.exit_timeout_s)
     .register(flagMetas, {
       ...server,
       description: 'Seconds that requests in flight may take to finish after SIGINT or SIGTERM.',
@@ -105,7 +113,7 @@ export const optionsSchema = z.strictObject({
     .int()
     .min(1)
     .max(LIMITS.models_max)
-    .default(4)
+    .default(DEFAULTS.model_load_threads)
     .register(flagMetas, { ...models, description: 'How many model versions load at the same time.' }),
   backendConfig: z
     .array(z.string().regex(/^(?:[^,=]*,)?[^,=]+=.*$/s))
@@ -123,7 +131,7 @@ export const optionsSchema = z.strictObject({
   httpAddress: z
     .string()
     .min(1)
-    .default('0.0.0.0')
+    .default(DEFAULTS.address)
     .register(flagMetas, { ...http, description: 'The address that the HTTP server listens on.' }),
   httpPort: port(8000).register(flagMetas, {
     ...http,

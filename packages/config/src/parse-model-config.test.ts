@@ -4,12 +4,11 @@ import { create, equals } from '@bufbuild/protobuf';
 import { toText } from '@bufbuild/protobuf/txtpb';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { FIXTURES } from './fixture-models.ts';
 import { DataType, type ModelConfig, ModelConfigSchema, ModelInstanceGroup_Kind } from './gen/model_config_pb.ts';
 import { LIMITS } from './limits.ts';
 import { decodeModelConfig, encodeModelConfig } from './model-config-json.ts';
 import { parseModelConfig } from './parse-model-config.ts';
-
-const FIXTURES = join(import.meta.dirname, 'fixtures');
 
 function message(text: string): string {
   try {

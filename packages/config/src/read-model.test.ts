@@ -2,11 +2,11 @@ import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, utimes
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { FIXTURES } from './fixture-models.ts';
 import { ModelInstanceGroup_Kind } from './gen/model_config_pb.ts';
 import { LOAD_FAILED, modelVersions, type ReadModelOptions, readModel } from './read-model.ts';
 import { unsupportedReason } from './unsupported-reason.ts';
 
-const FIXTURES = join(import.meta.dirname, 'fixtures');
 const OPTIONS: ReadModelOptions = { autoComplete: true, gpus: 0 };
 
 let root = '';

@@ -1,14 +1,12 @@
+import { INT64_MAX } from '@nereid/protocol';
 import type { ModelConfig } from './gen/model_config_pb.ts';
-
-/** Largest version, as in Triton a signed 64-bit number. */
-const VERSION_MAX = 2n ** 63n - 1n;
 
 /**
  * Whether a folder's name is a version: decimal digits that do not start with zero
- * (docs/user_guide/model_repository.md); other folders are ignored.
+ * (docs/user_guide/model_repository.md) and fit a signed 64-bit number; other folders are ignored.
  */
 export function isVersionName(name: string): boolean {
-  return /^[1-9][0-9]{0,18}$/.test(name) && BigInt(name) <= VERSION_MAX;
+  return /^[1-9][0-9]{0,18}$/.test(name) && BigInt(name) <= INT64_MAX;
 }
 
 /** Negative, zero or positive as version `a` is lower, equal or higher than `b`, by number. */

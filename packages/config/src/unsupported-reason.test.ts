@@ -20,6 +20,7 @@ describe('not served yet', () => {
     ['input { allow_ragged_batch: true }', 'allow_ragged_batch'],
     ['output { is_shape_tensor: true }', 'is_shape_tensor'],
     ['model_warmup { }', 'model_warmup'],
+    ['model_repository_agents { agents { name: "checksum" } }', 'model_repository_agents'],
     ['dynamic_batching { preserve_ordering: true }', 'dynamic_batching.preserve_ordering'],
     ['dynamic_batching { priority_levels: 1 }', 'dynamic_batching.priority_levels'],
     [

@@ -15,15 +15,24 @@ export function unsupportedReason(config: ModelConfig): string | undefined {
 function unsupported(config: ModelConfig): string | undefined {
   if (isEnsemble(config)) return 'ensemble_scheduling';
   if (!SERVED_BACKENDS.includes(config.backend)) return `the backend '${config.backend}'`;
-  const scheduling = config.schedulingChoice;
-  if (scheduling.case === 'sequenceBatching') return 'sequence_batching';
   if (config.modelTransactionPolicy?.decoupled === true) return 'model_transaction_policy.decoupled';
   if (config.batchInput.length > 0) return 'batch_input';
   if (config.batchOutput.length > 0) return 'batch_output';
   if (config.input.some((input) => input.allowRaggedBatch)) return 'allow_ragged_batch';
   if ([...config.input, ...config.output].some((io) => io.isShapeTensor)) return 'is_shape_tensor';
   if (config.modelWarmup.length > 0) return 'model_warmup';
-  return scheduling.case === 'dynamicBatching' ? unsupportedBatching(scheduling.value) : undefined;
+  // An agent may check or change the model's files: without it others would be served.
+  if (config.modelRepositoryAgents !== undefined && config.modelRepositoryAgents.agents.length > 0) {
+    return 'model_repository_agents';
+  }
+  return unsupportedScheduling(config);
+}
+
+/** The field of a config's scheduling choice that no rule of the scheduler honours yet, or undefined. */
+export function unsupportedScheduling({ schedulingChoice: choice }: ModelConfig): string | undefined {
+  if (choice.case === 'ensembleScheduling') return 'ensemble_scheduling';
+  if (choice.case === 'sequenceBatching') return 'sequence_batching';
+  return choice.case === 'dynamicBatching' ? unsupportedBatching(choice.value) : undefined;
 }
 
 function unsupportedBatching(batching: ModelDynamicBatching): string | undefined {

@@ -1,5 +1,12 @@
 import { getEventListeners } from 'node:events';
-import type { InferMessage, InferRequest, Message, Outcome, Tensor } from '@nereid/protocol';
+import {
+  type InferMessage,
+  type InferRequest,
+  type Message,
+  type Outcome,
+  REQUEST_DEFAULTS,
+  type Tensor,
+} from '@nereid/protocol';
 import { describe, expect, it } from 'vitest';
 import {
   echo,
@@ -14,17 +21,10 @@ import {
 const int32 = (name: string): Tensor => ({ name, datatype: 'INT32', shape: [1, 2], data: new Uint8Array(8) });
 
 const REQUEST: InferRequest = {
+  ...REQUEST_DEFAULTS,
   modelName: 'simple',
-  modelVersion: '',
   id: 'r1',
-  correlationId: 0n,
-  sequenceStart: false,
-  sequenceEnd: false,
-  priority: 0n,
-  timeoutUs: 0n,
-  parameters: {},
   inputs: [int32('INPUT0'), int32('INPUT1')],
-  requestedOutputs: [],
 };
 
 const code = (outcome: Outcome) => (outcome.ok ? 'ok' : outcome.error.code);

@@ -1,5 +1,5 @@
 import type { ModelRecord } from '@nereid/config';
-import type { InferRequest, Message, Outcome, ProcessId } from '@nereid/protocol';
+import { type InferRequest, type Message, type Outcome, type ProcessId, STOPPING } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { Directory, Transport } from '@nereid/transport';
 import { createInfer } from './infer.ts';
@@ -46,13 +46,7 @@ export interface Gateway {
   readonly waiting: number;
 }
 
-const STOPPING: Outcome = {
-  ok: false,
-  error: {
-    code: 'UNAVAILABLE',
-    message: 'Server is stopping, scheduler for model has stopped accepting new inference requests',
-  },
-};
+const STOPPED: Outcome = { ok: false, error: STOPPING };
 
 const SEQUENCE_LOST: Outcome = {
   ok: false,
@@ -102,13 +96,13 @@ export function createGateway(options: GatewayOptions): Gateway {
       timer?.cancel();
     }
     closed = true;
-    pending.settleAll(STOPPING);
+    pending.settleAll(STOPPED);
     await mailbox.close();
   };
 
   return {
     infer(request, signal) {
-      if (stopping) return Promise.resolve(STOPPING);
+      if (stopping) return Promise.resolve(STOPPED);
       const error = infer.refusal(request);
       return error === null ? infer.submit(request, signal) : Promise.resolve({ ok: false, error });
     },

@@ -7,7 +7,9 @@ import {
   type InferRequest,
   type Outcome,
   type ProcessId,
+  QUEUE_FULL,
   type StaleMessage,
+  withRequestId,
 } from '@nereid/protocol';
 import type { Directory, Mailbox, RefusalReason } from '@nereid/transport';
 import type { ModelLookups } from './model-lookup.ts';
@@ -56,7 +58,7 @@ export function createInfer({ id: replyTo, mailbox, directory, models, pending }
       if (found.signature.decoupled) return decoupled(request.modelName);
       const wrong = checkRequest(found.signature, request);
       if (wrong !== null) return wrong;
-      if (pending.full) return queueFull(request);
+      if (pending.full) return withRequestId(request, QUEUE_FULL);
       return directory.owner(request.modelName) === undefined ? ownerless(request.modelName) : null;
     },
 
@@ -119,13 +121,7 @@ function failed(error: ErrorInfo): Outcome {
 }
 
 function refusedSend(message: InferMessage, reason: RefusalReason): ErrorInfo {
-  return reason === 'full' ? queueFull(message.request) : ownerless(message.model);
-}
-
-/** Triton's text for a full queue; a gateway or mailbox at its limit answers as one. */
-function queueFull(request: InferRequest): ErrorInfo {
-  const id = request.id === '' ? '<id_unknown>' : request.id;
-  return { code: 'UNAVAILABLE', message: `[request id: ${id}] Exceeds maximum queue size` };
+  return reason === 'full' ? withRequestId(message.request, QUEUE_FULL) : ownerless(message.model);
 }
 
 function ownerless(model: string): ErrorInfo {

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { errorInfo } from '@nereid/protocol';
 import type { Log, Registry } from '@nereid/runtime';
 import { listenError } from './listen-error.ts';
+import { listenerUrl } from './listener-url.ts';
 
 export interface MetricsServerOptions {
   readonly registry: Registry;
@@ -44,7 +45,7 @@ export function createMetricsServer(options: MetricsServerOptions): MetricsServe
         server.once('error', refuse);
         server.listen(port, address, () => {
           server.off('error', refuse);
-          resolve({ url: url(server.address() as AddressInfo) });
+          resolve({ url: listenerUrl(server.address() as AddressInfo) });
         });
       });
     },
@@ -70,8 +71,4 @@ function sendMetrics({ registry, log }: MetricsServerOptions, response: ServerRe
 function answer(response: ServerResponse<IncomingMessage>, status: number, contentType: string, text: string): void {
   if (contentType !== '') response.setHeader('Content-Type', contentType);
   response.writeHead(status, { 'Content-Length': Buffer.byteLength(text) }).end(text);
-}
-
-function url({ address, family, port }: AddressInfo): string {
-  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
 }

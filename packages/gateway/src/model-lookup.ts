@@ -1,5 +1,13 @@
 import { type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
-import type { ErrorInfo } from '@nereid/protocol';
+import {
+  type ErrorInfo,
+  INT64_MAX,
+  modelNotFound,
+  noVersions,
+  UNLOADED,
+  versionNotFound,
+  versionNotReady,
+} from '@nereid/protocol';
 import type { Directory } from '@nereid/transport';
 
 export interface ModelFound {
@@ -29,9 +37,6 @@ export interface ModelLookups {
   allReady(): boolean;
 }
 
-const INT64_MAX = 2n ** 63n - 1n;
-const UNLOADED = 'unloaded';
-
 /** What requests need of a record, worked out once per record published. */
 interface RecordView {
   readonly signature: ModelSignature;
@@ -54,7 +59,7 @@ export function createModelLookups(directory: Directory<ModelRecord>): ModelLook
 
   const find = (name: string, version: string): ModelLookup => {
     const record = directory.record(name);
-    if (record === undefined) return unknownModel(`'${name}' is not found`);
+    if (record === undefined) return missing(modelNotFound(name));
     const view = viewOf(record);
     return view.found.get(version) ?? findMissing(record, view, version);
   };
@@ -91,23 +96,21 @@ function recordView(record: ModelRecord): RecordView {
 
 /** The rarer ways: a version written with leading zeros, and every error. */
 function findMissing(record: ModelRecord, view: RecordView, version: string): ModelLookup {
-  if (version === '') return unknownModel(`'${record.name}' has no available versions`);
+  if (version === '') return missing(noVersions(record.name));
   const number = /^[0-9]+$/.test(version) ? BigInt(version) : undefined;
   if (number === undefined || number > INT64_MAX) {
     const message =
       `failed to get model version from specified version string '${version}' (details: stol), ` +
       'version should be an integral value > 0';
-    return { ok: false, error: { code: 'INVALID_ARG', message } };
+    return missing({ code: 'INVALID_ARG', message });
   }
   const plain = number.toString();
   const found = view.found.get(plain);
   if (found !== undefined) return found;
   const known = record.versions.some((each) => each.version === plain);
-  if (!known) return unknownModel(`'${record.name}' version ${plain} is not found`);
-  const message = `Request for unknown model: '${record.name}' version ${plain} is not at ready state`;
-  return { ok: false, error: { code: 'UNAVAILABLE', message } };
+  return missing(known ? versionNotReady(record.name, plain) : versionNotFound(record.name, plain));
 }
 
-function unknownModel(what: string): ModelLookup {
-  return { ok: false, error: { code: 'NOT_FOUND', message: `Request for unknown model: ${what}` } };
+function missing(error: ErrorInfo): ModelLookup {
+  return { ok: false, error };
 }

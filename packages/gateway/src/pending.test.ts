@@ -1,19 +1,11 @@
-import type { InferMessage, InferRequest, Outcome } from '@nereid/protocol';
+import { type InferMessage, type InferRequest, type Outcome, REQUEST_DEFAULTS } from '@nereid/protocol';
 import { describe, expect, it } from 'vitest';
 import { createPending, type Pending } from './pending.ts';
 
 const REQUEST: InferRequest = {
+  ...REQUEST_DEFAULTS,
   modelName: 'm',
-  modelVersion: '',
-  id: '',
-  correlationId: 0n,
-  sequenceStart: false,
-  sequenceEnd: false,
-  priority: 0n,
-  timeoutUs: 0n,
-  parameters: {},
   inputs: [],
-  requestedOutputs: [],
 };
 
 const FAILED: Outcome = { ok: false, error: { code: 'INTERNAL', message: 'no' } };

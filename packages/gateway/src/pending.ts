@@ -18,7 +18,7 @@ export interface PendingRequest {
  * late and duplicate answers find nobody and are dropped.
  */
 export interface Pending {
-  /** Smallest g without a final outcome (shared protocol: workers forget answers below it). */
+  /** Smallest g without a final outcome (told in each message: workers forget answers below it). */
   readonly low: number;
   readonly size: number;
   /** True at the bound: the next request is to be refused. */

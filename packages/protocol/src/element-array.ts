@@ -51,6 +51,9 @@ export const INTEGER_RANGES = {
   INT64: [-9_223_372_036_854_775_808n, 9_223_372_036_854_775_807n],
 } as const satisfies Partial<Record<Datatype, readonly [bigint, bigint]>>;
 
+/** Also the greatest version of a model, as Triton's are signed. */
+export const INT64_MAX = INTEGER_RANGES.INT64[1];
+
 export type IntegerDatatype = keyof typeof INTEGER_RANGES;
 
 export function isIntegerDatatype(datatype: Datatype): datatype is IntegerDatatype {

@@ -27,7 +27,10 @@ interface ErrorRow {
   readonly meaning: string;
 }
 
-/** The one table of errors (facts: http.md §2). docs/errors.md is generated from it. */
+/**
+ * The one table of errors: Triton's HTTP statuses (http_server.cc, HttpCodeFromError) and gRPC codes
+ * (grpc_utils.h). docs/errors.md is generated from it.
+ */
 export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorRow>> = {
   INVALID_ARG: {
     http: 400,

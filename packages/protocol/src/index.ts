@@ -1,6 +1,6 @@
-export { bytesElements, encodeBytesElements } from './bytes-elements.ts';
-export { DATATYPE_BYTES, type Datatype, isDatatype } from './datatype.ts';
-export type { ElementArray } from './element-array.ts';
+export { bytesElements, ELEMENT_LENGTH_BYTES, encodeBytesElements } from './bytes-elements.ts';
+export { DATATYPE_BYTES, type Datatype } from './datatype.ts';
+export { bytesOf, ELEMENT_ARRAYS, type ElementArray, INT64_MAX } from './element-array.ts';
 export {
   ERROR_TABLE,
   type ErrorCode,
@@ -11,8 +11,15 @@ export {
   NereidError,
 } from './error.ts';
 export { errorTableMarkdown } from './error-table.ts';
-export { bf16ToFp32, fp16ToFp32, fp32ToBf16, fp32ToFp16 } from './half.ts';
-export type { InferRequest, InferResponse, Outcome, Parameters, ParameterValue } from './infer.ts';
+export { bf16ToFp32, fp16ToFp32 } from './half.ts';
+export {
+  type InferRequest,
+  type InferResponse,
+  type Outcome,
+  type Parameters,
+  type ParameterValue,
+  REQUEST_DEFAULTS,
+} from './infer.ts';
 export {
   type BatchTiming,
   type CancelMessage,
@@ -36,11 +43,22 @@ export {
   type RefusedMessage,
   type ResponseMessage,
   type StaleMessage,
+  UNLOADED,
   type VersionDescription,
   type VersionState,
 } from './message.ts';
-export { decodeMessage, encodeMessage, FRAME_VERSION } from './message-codec.ts';
+export { decodeMessage, encodeMessage } from './message-codec.ts';
 export type { RequestLimits } from './protocol-limits.ts';
+export {
+  bodyTooLarge,
+  modelNotFound,
+  noVersions,
+  QUEUE_FULL,
+  STOPPING,
+  versionNotFound,
+  versionNotReady,
+  withRequestId,
+} from './request-error.ts';
 export { elementCount, fixedByteSize, type Tensor } from './tensor.ts';
 export { type TensorValues, tensorFromValues, tensorValues, typedView } from './tensor-values.ts';
 export type { RequestedOutput } from './v2-outputs.ts';

@@ -27,6 +27,19 @@ export interface InferRequest {
   readonly requestedOutputs: readonly string[];
 }
 
+/** What a request has where nothing is said; the model and its inputs are always said. */
+export const REQUEST_DEFAULTS: Omit<InferRequest, 'modelName' | 'inputs'> = {
+  modelVersion: '',
+  id: '',
+  correlationId: 0n,
+  sequenceStart: false,
+  sequenceEnd: false,
+  priority: 0n,
+  timeoutUs: 0n,
+  parameters: {},
+  requestedOutputs: [],
+};
+
 export interface InferResponse {
   readonly modelName: string;
   readonly modelVersion: string;

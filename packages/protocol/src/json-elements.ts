@@ -3,6 +3,7 @@
  * nested in any way are flattened, every kind of JSON value is told apart, and each mistake has its
  * text. Integers outside their datatype's range are refused, which Triton wraps.
  */
+import { ELEMENT_LENGTH_BYTES } from './bytes-elements.ts';
 import type { Datatype } from './datatype.ts';
 import {
   bytesOf,
@@ -35,7 +36,6 @@ const QUOTE = 0x22;
 const OPEN_ARRAY = 0x5b;
 /** The text is checked in depth before. */
 const CHECKED_DEPTH = Number.POSITIVE_INFINITY;
-const ELEMENT_LENGTH_BYTES = 4;
 /** A text of n elements is longer than this many bytes times n: each has a character and a comma. */
 const ELEMENT_TEXT_BYTES = 2;
 /** A BYTES buffer may be this much longer than what it holds before it is cut. */

@@ -4,6 +4,7 @@
  * with kParseNanAndInfFlag, so NaN, Inf and Infinity are numbers here).
  * It hands out members and elements one by one; the caller decides what becomes a value.
  */
+import { INTEGER_RANGES } from './element-array.ts';
 import { type JsonCursor, peek, sliceText, syntaxError } from './json-cursor.ts';
 import { readString, skipString } from './json-string.ts';
 
@@ -39,8 +40,8 @@ const CLOSE_ARRAY = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
-const INT64_MIN = -(1n << 63n);
-const UINT64_MAX = (1n << 64n) - 1n;
+const [INT64_MIN] = INTEGER_RANGES.INT64;
+const [, UINT64_MAX] = INTEGER_RANGES.UINT64;
 /** Integer literals up to this length are safe integers without a check. */
 const SAFE_DIGITS = 15;
 /** Longer integer literals are past 64 bits; BigInt() would take quadratic time over them. */

@@ -1,5 +1,5 @@
 /**
- * The messages between processes (shared form of gateway, coordinator and worker).
+ * The messages between gateway, coordinator and worker.
  * A process has one mailbox named by its id. Within a process a message is passed by reference;
  * to another process `message-codec.ts` turns it into a frame.
  */
@@ -109,7 +109,7 @@ export interface DoneEntry {
   readonly error: ErrorInfo | null;
 }
 
-/** Phases of one batch in nanoseconds (facts: metrics-trace.md §6). */
+/** Phases of one batch in nanoseconds, as Triton's statistics part them (extension_statistics.md). */
 export interface BatchTiming {
   /** From the worker's receipt to the start of the batch. */
   readonly waitNs: number;
@@ -146,8 +146,11 @@ export interface DescribeMessage extends ModelMessage {
   readonly askedAt: number;
 }
 
-/** The index's states (facts: management.md §2). */
+/** The states in the repository's index (extension_model_repository.md; model_lifecycle.h). */
 export type VersionState = 'READY' | 'UNAVAILABLE' | 'LOADING' | 'UNLOADING' | 'UNKNOWN';
+
+/** The reason of a version that was unloaded on purpose, in Triton's index. */
+export const UNLOADED = 'unloaded';
 
 export interface InstanceDescription {
   /** Position among this worker's instances of the version. */
@@ -165,7 +168,7 @@ export interface InstanceDescription {
 export interface VersionDescription {
   readonly version: string;
   readonly state: VersionState;
-  /** `<Code label>: <text>` of a failed load, 'unloaded', or ''. */
+  /** `<Code label>: <text>` of a failed load, UNLOADED, or ''. */
   readonly reason: string;
   readonly instances: readonly InstanceDescription[];
   /** Ids of the requests being executed. */

@@ -1,9 +1,9 @@
+import { INT64_MAX } from './element-array.ts';
 import { NereidError } from './error.ts';
 import type { Parameters, ParameterValue } from './infer.ts';
 import type { JsonScalar } from './json-reader.ts';
 import type { RawParameter } from './v2-document.ts';
 
-const INT64_MAX = (1n << 63n) - 1n;
 const NO_PARAMETERS: Parameters = Object.freeze({});
 
 /** What a v2 request's `parameters` say, with the defaults of those not given. */

@@ -9,6 +9,7 @@ import type { InferRequest } from './infer.ts';
 import { readElements } from './json-elements.ts';
 import type { JsonScalar } from './json-reader.ts';
 import type { RequestLimits } from './protocol-limits.ts';
+import { bodyTooLarge } from './request-error.ts';
 import { elementCount, type Tensor } from './tensor.ts';
 import { isShape, type RawRequest, type RawTensor, readRequestDocument } from './v2-document.ts';
 import { missingMember, textMember, unsignedMember, wrongKind } from './v2-member.ts';
@@ -80,11 +81,8 @@ function requestDocument(body: Uint8Array, headerLength: number | undefined, lim
     );
   }
   if (size > limits.bytes_max) {
-    throw new NereidError(
-      'INVALID_ARG',
-      `request JSON size of ${size} bytes exceeds the maximum allowed input size of ${limits.bytes_max} bytes. ` +
-        'Use --http-max-input-size to increase the limit.',
-    );
+    const { code, message, ...detail } = bodyTooLarge(size, limits.bytes_max);
+    throw new NereidError(code, message, detail);
   }
   return new Uint8Array(body.buffer, body.byteOffset, size);
 }

@@ -1,4 +1,5 @@
 /** The body of a v2 infer response: JSON, and behind it the raw bytes of the binary outputs. */
+import { ELEMENT_LENGTH_BYTES } from './bytes-elements.ts';
 import { DATATYPE_BYTES } from './datatype.ts';
 import { NereidError } from './error.ts';
 import type { InferResponse, ParameterValue } from './infer.ts';
@@ -24,7 +25,6 @@ export interface EncodedResponse {
 const FRAME_BYTES = 512;
 /** Text of one element and its comma, as a first guess. */
 const ELEMENT_TEXT_BYTES = 8;
-const ELEMENT_LENGTH_BYTES = 4;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 /** A byte of a JSON string takes at most this many as an escape. */

@@ -1,5 +1,5 @@
+import { QUEUE_FULL } from '@nereid/protocol';
 import { createInstancePool } from './instance-pool.ts';
-import { QUEUE_FULL } from './queue-full.ts';
 import { createRequestQueue } from './request-queue.ts';
 import type { Decision, QueuedRequest, Scheduler } from './schedule.ts';
 
@@ -10,7 +10,7 @@ export interface DefaultSchedulerOptions {
 
 /**
  * Triton's default scheduler: first come, first served, each request an execution of its own, also
- * one of many rows. No priority, no timeout, no delay (facts: dynamic_batch_scheduler.cc with
+ * one of many rows. No priority, no timeout, no delay (dynamic_batch_scheduler.cc with
  * batching off).
  */
 export function createDefaultScheduler<R extends QueuedRequest = QueuedRequest>(

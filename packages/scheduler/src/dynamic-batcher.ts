@@ -1,6 +1,6 @@
+import { QUEUE_FULL } from '@nereid/protocol';
 import { createFormingBatch } from './forming-batch.ts';
 import { createInstancePool } from './instance-pool.ts';
-import { QUEUE_FULL } from './queue-full.ts';
 import { createRequestQueue } from './request-queue.ts';
 import type { CloseReason, Decision, QueuedRequest, Scheduler } from './schedule.ts';
 

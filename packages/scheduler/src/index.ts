@@ -1,5 +1,3 @@
-export { createDefaultScheduler, type DefaultSchedulerOptions } from './default-scheduler.ts';
-export { createDynamicScheduler, type DynamicBatcherOptions } from './dynamic-batcher.ts';
 export { INSTANCE_DEPTH_MAX, instanceDepth, nextMeanRunUs } from './instance-depth.ts';
 export type {
   CloseReason,

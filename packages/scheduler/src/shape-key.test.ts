@@ -1,5 +1,5 @@
 import type { InputSignature, ModelSignature } from '@nereid/config';
-import type { InferRequest } from '@nereid/protocol';
+import { type InferRequest, REQUEST_DEFAULTS } from '@nereid/protocol';
 import { describe, expect, test } from 'vitest';
 import { batchShapeKey } from './shape-key.ts';
 
@@ -22,17 +22,9 @@ const signature = (inputs: InputSignature[], maxBatchSize = 8): ModelSignature =
 });
 
 const request = (shapes: Record<string, number[]>): InferRequest => ({
+  ...REQUEST_DEFAULTS,
   modelName: 'm',
-  modelVersion: '',
-  id: '',
-  correlationId: 0n,
-  sequenceStart: false,
-  sequenceEnd: false,
-  priority: 0n,
-  timeoutUs: 0n,
-  parameters: {},
   inputs: Object.entries(shapes).map(([name, shape]) => ({ name, datatype: 'FP32', shape, data: new Uint8Array() })),
-  requestedOutputs: [],
 });
 
 const FIXED = signature([input('A', [16]), input('B', [16])]);

@@ -2,10 +2,8 @@ import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { NereidError } from '@nereid/protocol';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createServer, type Server } from './create-server.ts';
-import type { ServerOptions } from './server-options.ts';
+import { bf16ToFp32, createServer, fp16ToFp32, NereidError, type Server, type ServerOptions } from './index.ts';
 
 const samples = fileURLToPath(new URL('../../../model_repository', import.meta.url));
 
@@ -99,6 +97,23 @@ describe('infer', () => {
     expect(failure).toBeInstanceOf(NereidError);
     expect(failure).toMatchObject({ code, message: expect.stringContaining(text) });
     expect(server.counts()).toEqual(nothingGoesOn);
+  });
+
+  test.each([
+    ['FP16', fp16ToFp32],
+    ['BF16', bf16ToFp32],
+  ] as const)('%s goes in as floats and comes out as bits that have a conversion', async (datatype, toFp32) => {
+    const config = ECHO.config.replaceAll('TYPE_INT32', `TYPE_${datatype}`);
+    await writeModel('half', { config, code: ECHO.code.replace("'INT32'", `'${datatype}'`) });
+    const server = await start();
+    const values = Float32Array.of(0.5, -2, 1.25);
+    const { outputs } = await server.infer({
+      model: 'half',
+      inputs: { IN: { datatype, shape: [values.length], data: values } },
+    });
+    const bits = outputs.OUT?.data;
+    expect(bits).toBeInstanceOf(Uint16Array);
+    expect(toFp32(bits as Uint16Array)).toEqual(values);
   });
 
   test('a model that throws fails its request; the next one is answered', async () => {

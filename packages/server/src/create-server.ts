@@ -1,4 +1,4 @@
-import { LIMITS, type ModelRecord } from '@nereid/config';
+import { DEFAULTS, LIMITS, LOAD_FAILED, type ModelRecord } from '@nereid/config';
 import { type Coordinator, createCoordinator, type LoadFailure } from '@nereid/coordinator';
 import {
   createGateway,
@@ -28,13 +28,11 @@ import { type InferInput, type InferResult, inferRequest, inferResult } from './
 import { type ModelFiles, modelFiles } from './model-files.ts';
 import type { ListenerOptions, ServerOptions } from './server-options.ts';
 
-const STOP_DEADLINE_MS = 30_000;
-const MODEL_LOAD_THREADS = 4;
-const ANY_ADDRESS = '0.0.0.0';
+const STOP_DEADLINE_MS = DEFAULTS.exit_timeout_s * 1000;
 
 /** A running server: gateway, coordinator and worker in this process. */
 export interface Server {
-  /** Where the listeners are; a listener that was not asked for is absent. */
+  /** Bound addresses and ports (`http://0.0.0.0:8000`); a listener that was not asked for is absent. */
   readonly urls: { readonly http?: string; readonly metrics?: string };
   /**
    * Runs one request. Throws a NereidError with the code and text that HTTP would answer.
@@ -134,9 +132,27 @@ async function startParts(options: ServerOptions, lifecycle: Lifecycle): Promise
     ...(metrics === undefined ? {} : { metrics: (await metrics.listen()).url }),
   };
 
+  const stop: Server['stop'] = ({ deadlineMs } = {}) => {
+    stopping.deadlineMs = deadlineMs ?? STOP_DEADLINE_MS;
+    // Not ready and no new work on any door, then the doors close from the outside in.
+    gateway.drain();
+    return lifecycle.stop();
+  };
+  return { urls, loadFailures, stop, ...callsTo({ clock, directory, gateway, coordinator, worker }) };
+}
+
+interface Started {
+  readonly clock: ReturnType<typeof systemClock>;
+  readonly directory: Directory<ModelRecord>;
+  readonly gateway: Gateway;
+  readonly coordinator: Coordinator;
+  readonly worker: Worker;
+}
+
+/** The server's calls, each handed to the part that knows. */
+function callsTo(parts: Started): Omit<Server, 'urls' | 'loadFailures' | 'stop'> {
+  const { clock, directory, gateway, coordinator, worker } = parts;
   return {
-    urls,
-    loadFailures,
     async infer(input, { signal } = {}) {
       const outcome = await gateway.infer(inferRequest(input), signal);
       if (outcome.ok) return inferResult(outcome.response);
@@ -148,12 +164,6 @@ async function startParts(options: ServerOptions, lifecycle: Lifecycle): Promise
     models: () => directory.records().toSorted((a, b) => (a.name < b.name ? -1 : 1)),
     live: () => gateway.live(),
     ready: () => gateway.ready(),
-    stop({ deadlineMs } = {}) {
-      stopping.deadlineMs = deadlineMs ?? STOP_DEADLINE_MS;
-      // Not ready and no new work on any door, then the doors close from the outside in.
-      gateway.drain();
-      return lifecycle.stop();
-    },
     counts: () => ({
       waiting: gateway.waiting,
       queued: coordinator.counts.queued,
@@ -178,7 +188,7 @@ async function startWorker(shared: Shared, options: ServerOptions, files: ModelF
     findModel: files.findModel,
     hashModel: files.hashModel,
     backendSettings: options.backendConfig ?? {},
-    loadsMax: options.modelLoadThreads ?? MODEL_LOAD_THREADS,
+    loadsMax: options.modelLoadThreads ?? DEFAULTS.model_load_threads,
     limits: LIMITS,
   });
   await worker.start();
@@ -206,7 +216,7 @@ async function loadAtStart(coordinator: Coordinator, exitOnError: boolean): Prom
   if (first === undefined || !exitOnError) return failures;
   const others = failures.length === 1 ? '' : ` (and ${failures.length - 1} more)`;
   const text = `failed to load model '${first.model}'${others}: ${first.error.message.trim()}`;
-  throw new NereidError(first.error.code, text, { reason: 'load_failed' });
+  throw new NereidError(first.error.code, text, { reason: LOAD_FAILED });
 }
 
 interface Edges {
@@ -219,9 +229,9 @@ function newHttpServer(options: ServerOptions, edges: Edges): HttpServer | undef
   if (options.http === undefined) return undefined;
   return createHttpServer({
     ...edges,
-    serverId: options.id ?? 'triton',
+    serverId: options.id ?? DEFAULTS.server_id,
     version: packageVersion(import.meta.url),
-    address: options.http.address ?? ANY_ADDRESS,
+    address: options.http.address ?? DEFAULTS.address,
     port: options.http.port,
     maxInputBytes: options.http.maxInputBytes ?? LIMITS.body_bytes_max,
   });
@@ -235,7 +245,7 @@ function newMetricsServer(
   return createMetricsServer({
     registry,
     log,
-    address: listener.address ?? ANY_ADDRESS,
+    address: listener.address ?? DEFAULTS.address,
     port: listener.port,
     live: () => gateway.live(),
     ready: () => gateway.ready(),

@@ -1,6 +1,14 @@
 export type { ModelRecord, VersionRecord } from '@nereid/config';
 export type { LoadFailure } from '@nereid/coordinator';
-export { type Datatype, type ErrorCode, NereidError, type Parameters, type ParameterValue } from '@nereid/protocol';
+export {
+  bf16ToFp32,
+  type Datatype,
+  type ErrorCode,
+  fp16ToFp32,
+  NereidError,
+  type Parameters,
+  type ParameterValue,
+} from '@nereid/protocol';
 export { createServer, type Server, type ServerCounts } from './create-server.ts';
 export type { InferInput, InferResult, TensorInput, TensorOutput } from './infer-values.ts';
 export type { HttpOptions, ListenerOptions, ServerOptions } from './server-options.ts';

@@ -4,6 +4,7 @@ import {
   type InferResponse,
   NereidError,
   type Parameters,
+  REQUEST_DEFAULTS,
   type TensorValues,
   tensorFromValues,
   tensorValues,
@@ -32,7 +33,10 @@ export interface InferInput {
 export interface TensorOutput {
   readonly datatype: Datatype;
   readonly shape: readonly number[];
-  /** The datatype's typed array (BOOL: Uint8Array; FP16, BF16: Uint16Array of bits), for BYTES one Uint8Array per element. */
+  /**
+   * The datatype's typed array (BOOL: Uint8Array; FP16, BF16: Uint16Array of bits, see `fp16ToFp32` and
+   * `bf16ToFp32`), for BYTES one Uint8Array per element.
+   */
   readonly data: ReturnType<typeof tensorValues>;
 }
 
@@ -50,19 +54,15 @@ export function inferRequest(input: InferInput): InferRequest {
     throw new NereidError('INVALID_ARG', 'inputs must be an object of tensors by name', { field: 'inputs' });
   }
   return {
+    ...REQUEST_DEFAULTS,
     modelName: input.model,
     modelVersion: input.version ?? '',
     id: input.id ?? '',
-    correlationId: 0n,
-    sequenceStart: false,
-    sequenceEnd: false,
-    priority: 0n,
-    timeoutUs: 0n,
     parameters: input.parameters ?? {},
+    requestedOutputs: input.outputs ?? [],
     inputs: Object.entries(input.inputs).map(([name, { datatype, shape, data }]) =>
       tensorFromValues(name, datatype, shape, data),
     ),
-    requestedOutputs: input.outputs ?? [],
   };
 }
 

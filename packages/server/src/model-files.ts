@@ -40,14 +40,14 @@ export function modelFiles(options: ServerOptions, gpus: number): ModelFiles {
   };
 }
 
-const DEFAULT_MAX_BATCH_SIZE = 'default-max-batch-size';
+const MAX_BATCH_SIZE_SETTING = 'default-max-batch-size';
 
 function readModelOptions(options: ServerOptions, gpus: number): ReadModelOptions {
   const settings = { ...options.backendConfig?.[''], ...options.backendConfig?.onnxruntime };
-  const given = settings[DEFAULT_MAX_BATCH_SIZE];
+  const given = settings[MAX_BATCH_SIZE_SETTING];
   const rows = Number(given);
   if (given !== undefined && !(Number.isInteger(rows) && rows > 0)) {
-    const text = `backend setting ${DEFAULT_MAX_BATCH_SIZE} must be a whole number above 0, not '${given}'`;
+    const text = `backend setting ${MAX_BATCH_SIZE_SETTING} must be a whole number above 0, not '${given}'`;
     throw new NereidError('INVALID_ARG', text, { field: 'backend-config' });
   }
   return {

@@ -35,7 +35,7 @@ export function directoryContract(name: string, makeDirectory: MakeDirectory): v
       expect(await directory.acquire('m', 'co-2')).toBeUndefined();
     });
 
-    test('R2: each acquisition takes a new, higher epoch, also by the same process', async () => {
+    test('each acquisition takes a new, higher epoch, also by the same process', async () => {
       const directory = await makeDirectory();
       const first = await directory.acquire('m', 'co-1');
       const again = await directory.acquire('m', 'co-1');
@@ -46,7 +46,7 @@ export function directoryContract(name: string, makeDirectory: MakeDirectory): v
       expect(other?.number).toBeGreaterThan(again?.number ?? Number.POSITIVE_INFINITY);
     });
 
-    test('R4: the new epoch is above the one that a worker has seen', async () => {
+    test('the new epoch is above the one that a worker has seen', async () => {
       const directory = await makeDirectory();
       expect((await directory.acquire('m', 'co-1', 41))?.number).toBeGreaterThan(41);
       expect((await directory.acquire('m', 'co-1', 7))?.number).toBeGreaterThan(42);

@@ -9,7 +9,7 @@ export interface MailboxLimits {
 }
 
 /**
- * The one mailbox of a process (shared contract: local and Redis lanes pass the same suite).
+ * The one mailbox of a process; mailbox-contract.ts is the suite that every transport passes.
  * Guarantees: messages of one sender to one receiver arrive in order and at most once; the
  * receiver is never called inside `send` (no reentrance); several messages may arrive in one call.
  * Not guaranteed: arrival. Whoever must know resends.

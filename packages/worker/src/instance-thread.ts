@@ -12,8 +12,15 @@ import type { BatchOrder, LogReport, ThreadOrder, ThreadReport, ThreadSetup } fr
 /** How long a stopped thread waits for what its model has left open (timers, sockets). */
 const LINGER_MS = 100;
 
-const port = parentPort;
-if (port === null) throw new NereidError('INTERNAL', 'instance-thread is started as a worker thread only');
+const port = await receivePort();
+
+/** The line to the worker, which is the first and only message that comes by parentPort. */
+function receivePort(): Promise<MessagePort> {
+  return new Promise((resolve, reject) => {
+    if (parentPort === null) reject(new NereidError('INTERNAL', 'instance-thread is started as a worker thread only'));
+    else parentPort.once('message', resolve);
+  });
+}
 
 const post = (report: ThreadReport, transfer: readonly ArrayBuffer[] = []) => port.postMessage(report, [...transfer]);
 
@@ -66,7 +73,7 @@ function serve(port: MessagePort, model: ThreadModel): Promise<void> {
 
 /** Lets the thread end once nothing is open any more, and soon in any case: no run is in progress here. */
 function end() {
-  port?.close();
+  port.close();
   setTimeout(() => process.exit(0), LINGER_MS).unref();
 }
 

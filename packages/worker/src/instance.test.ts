@@ -1,6 +1,15 @@
 import { LIMITS } from '@nereid/config';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createHarness, errorOf, executedOf, type Harness, int32, request } from './worker-harness.ts';
+import {
+  createHarness,
+  errorOf,
+  executedOf,
+  type Harness,
+  int32,
+  int32Values,
+  request,
+  responseOf,
+} from './worker-harness.ts';
 
 let harness: Harness;
 beforeEach(async () => {
@@ -88,6 +97,37 @@ describe('an instance whose thread ends', () => {
     expect(errorOf(outcomes[0]).code).toBe('UNAVAILABLE');
     expect(executedOf(done)).toEqual([false, 'error']);
   });
+});
+
+describe('an instance whose model uses its thread’s own port', () => {
+  it.each([
+    ['writing to it', 'parentPort.postMessage(null); parentPort.postMessage(new ArrayBuffer(8));'],
+    ['writing what looks like a report', "parentPort.postMessage({ kind: 'outcomes', sequence: 1, outcomes: null });"],
+    ['listening at it', "parentPort.on('message', () => process.exit(9));"],
+    ['closing it', 'parentPort.close();'],
+  ])('%s neither disturbs nor is disturbed by it', async (_, use) => {
+    await harness.javascript(
+      'm',
+      `import { parentPort } from 'node:worker_threads';
+       export function execute([{ inputs }]) { ${use} return [{ outputs: { Y: inputs.get('X') } }]; }`,
+    );
+    await harness.load('m');
+    for (const value of [1, 2]) {
+      const { outcomes } = await harness.execute('m', [x(value)]);
+      expect(int32Values(responseOf(outcomes[0]).outputs[0])).toEqual([value]);
+    }
+    expect(harness.threads).toHaveLength(1);
+  });
+});
+
+it('an instance does not hold a batch that cannot be sent to its thread', async () => {
+  await harness.javascript('m', FRAGILE);
+  await harness.load('m');
+  const unsendable = { ...x(1), parameters: { callback: (() => 1) as never } };
+  const { outcomes, done } = await harness.execute('m', [unsendable]);
+  expect(errorOf(outcomes[0]).message).toContain('could not be cloned');
+  expect(executedOf(done)).toEqual([false, 'error']);
+  expect(harness.worker.counters().batches).toBe(0);
 });
 
 describe('an instance that does not come up', () => {

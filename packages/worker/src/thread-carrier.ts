@@ -3,7 +3,7 @@
  * posted and not yet back. It is never terminated (in the middle of a run that would abort the
  * process): told to stop, it finishes what it holds and ends by itself.
  */
-import type { Worker } from 'node:worker_threads';
+import { MessageChannel, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { type ErrorInfo, errorInfo, type InferRequest } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
 import { packBatch } from './batch-frame.ts';
@@ -51,6 +51,9 @@ export function startCarrier(options: CarrierOptions): Carrier {
   const { signature } = setup;
   const held = new Map<number, InstanceBatch>();
   const thread = options.spawn(setup);
+  // Not by the thread's parentPort: the model has that too, and libraries that find it write to it.
+  const { port1: line, port2: threadsEnd } = new MessageChannel();
+  thread.postMessage(threadsEnd, [threadsEnd]);
   let needsRequests = false;
   let sequence = 0;
   let loadError: ErrorInfo | undefined;
@@ -71,10 +74,10 @@ export function startCarrier(options: CarrierOptions): Carrier {
 
   const sendCancel = (number: number, position: number) => {
     const order: CancelOrder = { kind: 'cancel', sequence: number, position };
-    thread.postMessage(order);
+    line.postMessage(order);
   };
 
-  thread.on('message', (report: ThreadReport) => {
+  const take = (report: ThreadReport) => {
     if (report instanceof ArrayBuffer) settleFrame(report, []);
     else if (isBuffers(report)) settleFrame(report[0] ?? new ArrayBuffer(0), report.slice(1));
     else if (report.kind === 'outcomes') {
@@ -86,11 +89,18 @@ export function startCarrier(options: CarrierOptions): Carrier {
       needsRequests = report.needsRequests;
       options.loaded();
     }
-  });
+  };
+
+  line.on('message', take);
   thread.on('error', (error) => {
     thrown = error;
   });
   thread.on('exit', (code) => {
+    // Its end may be known before its last reports have been read.
+    for (let late = receiveMessageOnPort(line); late !== undefined; late = receiveMessageOnPort(line)) {
+      take(late.message);
+    }
+    line.close();
     const words = thrown === undefined ? `its thread ended with exit code ${code}` : errorInfo(thrown).message;
     const message = `instance '${setup.instanceName}' of model '${signature.name}' ended: ${words}`;
     const lost = [...held.values()];
@@ -103,14 +113,15 @@ export function startCarrier(options: CarrierOptions): Carrier {
     post(batch) {
       const number = ++sequence;
       const frame = packBatch(signature, batch.requests, number, batch.receivedNs);
+      // Throws where a parameter is nothing that can be sent: only then is the batch held.
+      line.postMessage(needsRequests ? [frame, batch.requests.map(requestDetail)] : frame, [frame]);
       held.set(number, batch);
-      thread.postMessage(needsRequests ? [frame, batch.requests.map(requestDetail)] : frame, [frame]);
       for (const position of batch.cancelled ?? []) sendCancel(number, position);
     },
     cancel(batch, position) {
       for (const [number, candidate] of held) if (candidate === batch) sendCancel(number, position);
     },
-    stop: () => thread.postMessage(STOP),
+    stop: () => line.postMessage(STOP),
   };
 }
 

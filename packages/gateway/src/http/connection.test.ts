@@ -272,6 +272,14 @@ describe('stopping', () => {
 });
 
 describe('starting', () => {
+  it.each([
+    ['0.0.0.0', /^http:\/\/0\.0\.0\.0:[1-9][0-9]*$/],
+    ['127.0.0.1', /^http:\/\/127\.0\.0\.1:[1-9][0-9]*$/],
+  ])('tells the address %s that it is bound to, with its port', async (address, told) => {
+    const fixture = await serve({ http: { address } });
+    expect((await listening(fixture)).url).toMatch(told);
+  });
+
   it('says which port another process has, and the flag', async () => {
     const fixture = await serve();
     const { url } = await listening(fixture);

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { ModelSignature } from '@nereid/config';
 import {
+  bodyTooLarge,
   type DecodedRequest,
   decodeInferRequest,
   type ErrorInfo,
@@ -84,7 +85,7 @@ function decode(
   modelVersion: string,
   body: Body,
 ): Decoded {
-  if (!body.ok) return { ok: false, error: tooLarge(body.length, context.inputBytesMax) };
+  if (!body.ok) return { ok: false, error: bodyTooLarge(body.length, context.inputBytesMax) };
   const header = inferHeaderLength(request.headers['inference-header-content-length'], body.bytes.byteLength);
   if (!header.ok) return header;
   if (header.length === 0) {
@@ -114,13 +115,6 @@ function servable(found: ModelLookup, request: FastifyRequest): ModelLookup {
   if (found.signature.decoupled) return { ok: false, error: DECOUPLED };
   const encoding = request.headers['content-encoding'] ?? '';
   return encoding === '' || encoding === 'identity' ? found : { ok: false, error: COMPRESSED };
-}
-
-function tooLarge(length: number, bytes_max: number): ErrorInfo {
-  const message =
-    `request JSON size of ${length} bytes exceeds the maximum allowed input size of ${bytes_max} bytes. ` +
-    'Use --http-max-input-size to increase the limit.';
-  return { code: 'INVALID_ARG', message, field: 'body' };
 }
 
 function classification(output: string): ErrorInfo {

@@ -3,16 +3,17 @@ import {
   DATATYPE_BYTES,
   type ErrorInfo,
   elementCount,
+  encodeBytesElements,
   fixedByteSize,
   type InferRequest,
+  REQUEST_DEFAULTS,
   type Tensor,
+  withRequestId,
 } from '@nereid/protocol';
 
 export type RawRequest =
   | { readonly ok: true; readonly request: InferRequest }
   | { readonly ok: false; readonly error: ErrorInfo };
-
-const ELEMENT_LENGTH_BYTES = 4;
 
 /**
  * A request whose whole body is the model's one input (`Inference-Header-Content-Length: 0`): the
@@ -43,7 +44,8 @@ export function rawRequest(signature: ModelSignature, modelVersion: string, body
       return refuse(`For BYTE datatype raw input '${input.name}', the model must have input shape [1]`);
     }
     const { name, datatype } = input;
-    return accept(signature, modelVersion, { name, datatype, shape: [...batch, ...input.dims], data: element(body) });
+    const data = encodeBytesElements([body]);
+    return accept(signature, modelVersion, { name, datatype, shape: [...batch, ...input.dims], data });
   }
 
   const rowBytes = fixed * DATATYPE_BYTES[input.datatype];
@@ -60,32 +62,10 @@ export function rawRequest(signature: ModelSignature, modelVersion: string, body
 }
 
 function accept(signature: ModelSignature, modelVersion: string, input: Tensor): RawRequest {
-  return {
-    ok: true,
-    request: {
-      modelName: signature.name,
-      modelVersion,
-      id: '',
-      correlationId: 0n,
-      sequenceStart: false,
-      sequenceEnd: false,
-      priority: 0n,
-      timeoutUs: 0n,
-      parameters: {},
-      inputs: [input],
-      requestedOutputs: [],
-    },
-  };
+  return { ok: true, request: { ...REQUEST_DEFAULTS, modelName: signature.name, modelVersion, inputs: [input] } };
 }
 
 /** A raw request has no place for an id, so its texts all carry Triton's stand-in. */
 function refuse(text: string): RawRequest {
-  return { ok: false, error: { code: 'INVALID_ARG', message: `[request id: <id_unknown>] ${text}`, field: 'body' } };
-}
-
-function element(bytes: Uint8Array): Uint8Array {
-  const data = new Uint8Array(ELEMENT_LENGTH_BYTES + bytes.byteLength);
-  new DataView(data.buffer).setUint32(0, bytes.byteLength, true);
-  data.set(bytes, ELEMENT_LENGTH_BYTES);
-  return data;
+  return { ok: false, error: withRequestId({ id: '' }, { code: 'INVALID_ARG', message: text, field: 'body' }) };
 }

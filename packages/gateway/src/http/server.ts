@@ -1,11 +1,12 @@
 import { METHODS } from 'node:http';
-import type { Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { LIMITS } from '@nereid/config';
 import { errorInfo } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import { type FastifyInstance, fastify } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { listenError } from '../listen-error.ts';
+import { listenerUrl } from '../listener-url.ts';
 import { createClientErrorHandler } from './client-error.ts';
 import { createClientSignals } from './client-signal.ts';
 import { sendError } from './errors.ts';
@@ -46,19 +47,15 @@ export interface HttpServer {
   readonly inject: FastifyInstance['inject'];
 }
 
-const HEADERS_TIMEOUT_MS = 60_000;
-const REQUEST_TIMEOUT_MS = 300_000;
-/** How often the two above are looked at. */
+/** How often it is looked at whether a header or a body is overdue. */
 const CHECK_INTERVAL_MS = 5_000;
-/** Above the 60 s of common proxies, so that they end idle connections, not we while they send. */
-const KEEP_ALIVE_TIMEOUT_MS = 72_000;
 /** A model's name may be as long as a folder's; the header's own limit bounds the path. */
 const PARAM_LENGTH_MAX = LIMITS.header_bytes_max;
 
 /** The KServe v2 HTTP endpoint: decodes, calls the gateway, encodes. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { gateway, clock, log } = options;
-  const requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
+  const requestTimeoutMs = options.requestTimeoutMs ?? LIMITS.request_timeout_ms;
   let closing = false;
   const app = fastify({
     logger: false,
@@ -66,9 +63,9 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     // Requests on connections still open while stopping get the gateway's own answer.
     return503OnClosing: false,
     requestTimeout: requestTimeoutMs,
-    keepAliveTimeout: options.keepAliveTimeoutMs ?? KEEP_ALIVE_TIMEOUT_MS,
+    keepAliveTimeout: options.keepAliveTimeoutMs ?? LIMITS.keep_alive_timeout_ms,
     http: {
-      headersTimeout: Math.min(options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS, requestTimeoutMs),
+      headersTimeout: Math.min(options.headersTimeoutMs ?? LIMITS.header_timeout_ms, requestTimeoutMs),
       connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, requestTimeoutMs),
       maxHeaderSize: options.headerBytesMax ?? LIMITS.header_bytes_max,
     },
@@ -101,7 +98,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     async listen() {
       const { address, port } = options;
       try {
-        return { url: await app.listen({ host: address, port }) };
+        await app.listen({ host: address, port });
+        return { url: listenerUrl(app.server.address() as AddressInfo) };
       } catch (cause) {
         throw listenError(cause, address, port, 'http');
       }

@@ -1,0 +1,1 @@
+export declare function becomesReady(url: string, hasEnded: () => boolean, limitMs: number): Promise<boolean>;

@@ -1,0 +1,20 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+const POLL_MS = 30;
+
+/**
+ * Asks a server until it is ready.
+ *
+ * @param {string} url the server's, without a slash at its end
+ * @param {() => boolean} hasEnded whether its process is gone
+ * @returns {Promise<boolean>} false where it ended, or is not ready after the limit
+ */
+export async function becomesReady(url, hasEnded, limitMs) {
+  for (const start = performance.now(); performance.now() - start < limitMs; await delay(POLL_MS)) {
+    if (hasEnded()) return false;
+    const response = await fetch(`${url}/v2/health/ready`).catch(() => undefined);
+    await response?.arrayBuffer();
+    if (response?.ok) return true;
+  }
+  return false;
+}

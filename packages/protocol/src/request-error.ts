@@ -1,0 +1,48 @@
+/**
+ * Triton's words for requests that are not executed (model_lifecycle.cc, infer_request.cc,
+ * scheduler.h): the gateway and a model's owner refuse alike.
+ */
+import type { ErrorInfo } from './error.ts';
+import type { InferRequest } from './infer.ts';
+
+export const STOPPING: ErrorInfo = {
+  code: 'UNAVAILABLE',
+  message: 'Server is stopping, scheduler for model has stopped accepting new inference requests',
+};
+
+/** Of any queue at its bound: a model's, a mailbox's, the gateway's waiters. */
+export const QUEUE_FULL: ErrorInfo = { code: 'UNAVAILABLE', message: 'Exceeds maximum queue size' };
+
+export function modelNotFound(model: string): ErrorInfo {
+  return unknownModel(`'${model}' is not found`);
+}
+
+export function versionNotFound(model: string, version: string): ErrorInfo {
+  return unknownModel(`'${model}' version ${version} is not found`);
+}
+
+export function noVersions(model: string): ErrorInfo {
+  return unknownModel(`'${model}' has no available versions`);
+}
+
+export function versionNotReady(model: string, version: string): ErrorInfo {
+  const message = `Request for unknown model: '${model}' version ${version} is not at ready state`;
+  return { code: 'UNAVAILABLE', message };
+}
+
+/** Triton's text for a body, or its JSON, over the limit (http_server.cc), with the flag that raises it. */
+export function bodyTooLarge(bytes: number, bytes_max: number): ErrorInfo {
+  const message =
+    `request JSON size of ${bytes} bytes exceeds the maximum allowed input size of ${bytes_max} bytes. ` +
+    'Use --http-max-input-size to increase the limit.';
+  return { code: 'INVALID_ARG', message, field: 'body' };
+}
+
+function unknownModel(what: string): ErrorInfo {
+  return { code: 'NOT_FOUND', message: `Request for unknown model: ${what}` };
+}
+
+/** Puts the client's request id before the text, as Triton does for what its core refuses. */
+export function withRequestId({ id }: Pick<InferRequest, 'id'>, error: ErrorInfo): ErrorInfo {
+  return { ...error, message: `[request id: ${id === '' ? '<id_unknown>' : id}] ${error.message}` };
+}
