@@ -115,7 +115,17 @@ export function errorInfo(thrown: unknown, fallback: ErrorCode = 'INTERNAL'): Er
       ...(thrown.reason === undefined ? {} : { reason: thrown.reason }),
     };
   }
-  return { code: fallback, message: thrown instanceof Error ? thrown.message : String(thrown) };
+  return { code: fallback, message: thrownText(thrown) };
+}
+
+/** The text of any thrown value. Total: a model may throw what has no text, or an Error whose message is none. */
+export function thrownText(thrown: unknown): string {
+  try {
+    const text: unknown = thrown instanceof Error ? thrown.message : thrown;
+    return String(text);
+  } catch {
+    return 'an error that cannot be read';
+  }
 }
 
 /** HTTP status of a code; `own` for Nereid's routes, else Triton's. */
