@@ -6,14 +6,19 @@ import {
   type ErrorCode,
   type ErrorInfo,
   elementCount,
+  errorInfo,
   type InferRequest,
   NereidError,
   type Outcome,
   type Parameters,
   type ParameterValue,
   type Tensor,
+  thrownText,
 } from '@nereid/protocol';
 import { bytesOf, bytesTensorData, numericArrayOf } from './tensor-data.ts';
+
+const INT64_MIN = -(2n ** 63n);
+const UINT64_MAX = 2n ** 64n - 1n;
 
 /** One element of what `execute` returned. Never throws: whatever is wrong is that request's INTERNAL error. */
 export function modelOutcome(
@@ -22,12 +27,13 @@ export function modelOutcome(
   version: string,
   returned: unknown,
 ): Outcome {
-  if (returned instanceof Error) return { ok: false, error: modelError(returned) };
   try {
+    if (returned instanceof Error) return { ok: false, error: modelError(returned) };
     return { ok: true, response: modelResponse(signature, request, version, returned) };
   } catch (wrong) {
-    if (wrong instanceof NereidError) return { ok: false, error: { code: wrong.code, message: wrong.message } };
-    throw wrong;
+    // Reading what a model made may throw anything: getters, proxies, arrays whose buffer is gone.
+    const { code, message } = errorInfo(wrong);
+    return { ok: false, error: { code, message } };
   }
 }
 
@@ -35,7 +41,7 @@ export function modelOutcome(
 export function modelError(error: Error): ErrorInfo {
   const code = 'code' in error ? error.code : undefined;
   const known = typeof code === 'string' && Object.hasOwn(ERROR_TABLE, code);
-  return { code: known ? (code as ErrorCode) : 'INTERNAL', message: error.message };
+  return { code: known ? (code as ErrorCode) : 'INTERNAL', message: thrownText(error) };
 }
 
 function modelResponse(signature: ModelSignature, request: InferRequest, version: string, returned: unknown) {
@@ -79,7 +85,11 @@ function responseParameters(where: string, parameters: unknown): Parameters {
   return Object.fromEntries(
     Object.entries(parameters).map(([name, value]): [string, ParameterValue] => {
       if (typeof value === 'number') return [name, Number.isSafeInteger(value) ? BigInt(value) : value];
-      if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint') return [name, value];
+      if (typeof value === 'string' || typeof value === 'boolean') return [name, value];
+      if (typeof value === 'bigint') {
+        if (value >= INT64_MIN && value <= UINT64_MAX) return [name, value];
+        throw internal(`${where} returned parameter '${name}', ${value}, that is no 64-bit integer`);
+      }
       throw internal(`${where} returned parameter '${name}' that is ${kind(value)}`);
     }),
   );

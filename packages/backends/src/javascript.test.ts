@@ -168,9 +168,23 @@ describe('javascript: what a model returns', () => {
     ['no outputs', `{}`, "'outputs' is undefined"],
     ['nothing', `undefined`, 'returned undefined in place of a response'],
     ['a wrong parameter', `{ outputs: { Y: ${y} }, parameters: { p: {} } }`, "parameter 'p'"],
+    ['an integer too long', `{ outputs: { Y: ${y} }, parameters: { p: 2n ** 64n } }`, "parameter 'p'"],
+    ['a getter that throws', `{ get outputs() { throw new RangeError('late'); } }`, '^late$'],
+    ['an Error whose message is no text', `Object.assign(new Error('x'), { message: () => 'odd' })`, 'odd'],
+    ['an Error that throws', `new Proxy(new Error('x'), { get() { throw new Error('odd'); } })`, 'odd|cannot be read'],
+    [
+      'an array whose buffer is gone',
+      `(() => { const data = Int32Array.of(5); structuredClone(data.buffer, { transfer: [data.buffer] });
+        return { outputs: { Y: { ...${y}, shape: [0], data } } }; })()`,
+      '.',
+    ],
   ])('%s is INTERNAL and says where', async (_, returned, message) => {
-    const [outcome] = await run(`export const execute = () => [${returned}];`);
+    const [outcome, other] = await run(`export const execute = () => [${returned}, { outputs: { Y: ${y} } }];`, [
+      request(),
+      request(),
+    ]);
     expect(outcome).toMatchObject({ ok: false, error: { code: 'INTERNAL', message: expect.stringMatching(message) } });
+    expect(other?.ok).toBe(true);
   });
 
   it.each([
@@ -209,11 +223,15 @@ describe('javascript: what a model returns', () => {
     });
   });
 
-  it('a throw fails the batch with its text', async () => {
-    await expect(run(`export async function execute() { throw new TypeError('boom'); }`)).rejects.toMatchObject({
-      code: 'INTERNAL',
-      message: 'boom',
-    });
+  it.each([
+    [`new TypeError('boom')`, 'boom'],
+    ['null', 'null'],
+    [`Symbol('boom')`, 'Symbol(boom)'],
+    [`Object.assign(new Error('x'), { message: Symbol('boom') })`, 'Symbol(boom)'],
+    [`{ toString() { throw new Error('boom'); } }`, 'an error that cannot be read'],
+  ])('throw %s fails the batch with its text', async (thrown, message) => {
+    const source = `export async function execute() { throw ${thrown}; }`;
+    await expect(run(source)).rejects.toMatchObject({ code: 'INTERNAL', message });
   });
 });
 

@@ -7,7 +7,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ModelSignature } from '@nereid/config';
-import { NereidError } from '@nereid/protocol';
+import { NereidError, thrownText } from '@nereid/protocol';
 import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad } from './backend.ts';
 import type { ModelContext, ModelModule } from './javascript-model.ts';
 import { modelRequest } from './javascript-request.ts';
@@ -83,7 +83,7 @@ async function importModel(load: InstanceLoad): Promise<ModelModule> {
 }
 
 function thrownAtLoad(model: string, what: string, cause: unknown): NereidError {
-  const { code, message } = modelError(cause instanceof Error ? cause : new Error(String(cause)));
+  const { code, message } = modelError(cause instanceof Error ? cause : new Error(thrownText(cause)));
   return new NereidError(code, `model '${model}': ${what}: ${message}`, { cause });
 }
 
@@ -112,7 +112,7 @@ async function execute(
   try {
     returned = await module.execute(requests);
   } catch (cause) {
-    throw new NereidError('INTERNAL', cause instanceof Error ? cause.message : String(cause), { cause });
+    throw new NereidError('INTERNAL', thrownText(cause), { cause });
   }
   if (!Array.isArray(returned) || returned.length !== requests.length) {
     const what = Array.isArray(returned) ? `${returned.length} responses` : `no array of responses`;

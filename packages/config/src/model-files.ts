@@ -19,12 +19,19 @@ export function pathInside(directory: string, name: string, field: string): stri
   return path;
 }
 
+/** Throws where it is no regular file: opening a pipe would wait for a writer. */
+async function fileSize(path: string): Promise<number> {
+  const found = await stat(path);
+  if (!found.isFile()) throw new NereidError('INVALID_ARG', `'${path}' is not a regular file`);
+  return found.size;
+}
+
 /** A text file. Throws with Triton's words where it cannot be read (core's filesystem/local.h). */
 export async function readModelText(path: string, bytesMax: number): Promise<string> {
   let size: number;
   let text: string;
   try {
-    size = (await stat(path)).size;
+    size = await fileSize(path);
     text = size > bytesMax ? '' : await readFile(path, 'utf8');
   } catch (error) {
     const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
@@ -94,7 +101,7 @@ async function collectFiles(directory: string, folder: string, depth: number, fo
 async function hashFile(hash: Hash, directory: string, file: string): Promise<void> {
   const path = join(directory, file);
   try {
-    const { size } = await stat(path);
+    const size = await fileSize(path);
     hash.update(`${Buffer.byteLength(file)}:${file}:${size}:`);
     await pipeline(createReadStream(path), async (chunks: AsyncIterable<Buffer>) => {
       for await (const chunk of chunks) hash.update(chunk);

@@ -1,5 +1,5 @@
 /** What a config needs to know of an ONNX file, read without its weights (onnx/onnx.proto). */
-import { closeSync, fstatSync, openSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync } from 'node:fs';
 import { NereidError } from '@nereid/protocol';
 import { LIMITS } from './limits.ts';
 import { bufferAccess, fileAccess, type RandomAccess, type SkimField, skimMessage } from './protobuf-skim.ts';
@@ -49,8 +49,11 @@ const LFS_POINTER = 'version https://git-lfs';
 export function readOnnxFile(path: string): OnnxGraph {
   let fd: number | undefined;
   try {
-    fd = openSync(path, 'r');
-    return skimModel(fileAccess(path, fd, fstatSync(fd).size));
+    // Opening a pipe would wait for a writer otherwise.
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const found = fstatSync(fd);
+    if (!found.isFile()) throw new NereidError('INVALID_ARG', `'${path}' is not a regular file`);
+    return skimModel(fileAccess(path, fd, found.size));
   } catch (error) {
     if (error instanceof NereidError) throw error;
     const reason = error instanceof Error ? error.message : String(error);

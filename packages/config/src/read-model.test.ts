@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -264,6 +265,14 @@ describe('models that are wrong', () => {
     const source = model('add_sub');
     symlinkSync(join(source.directory, '1'), join(source.directory, '1', 'again'));
     expect((await failure(source)).message).toMatch(/is more than 16 folders deep/);
+  });
+
+  // Opening one waits for a writer, who never comes.
+  test.each(['config.pbtxt', 'labels.txt', '1/model.onnx', '1/other'])('a named pipe as %s', async (file) => {
+    const source = model('classifier');
+    rmSync(join(source.directory, file), { force: true });
+    execFileSync('mkfifo', [join(source.directory, file)]);
+    expect((await failure(source)).message).toContain(`${file}' is not a regular file`);
   });
 
   test('a named config outside the folder', async () => {

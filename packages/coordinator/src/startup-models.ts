@@ -2,7 +2,7 @@ import { NereidError } from '@nereid/protocol';
 import type { ModelReader } from './model-reader.ts';
 
 /**
- * Names of the models to load at start (facts: docs/user_guide/model_management.md): all with
+ * Names of the models to load at start (docs/user_guide/model_management.md): all with
  * `none`, those asked for with `explicit`, where `*` stands for all and only alone (server.cc).
  */
 export async function startupModels(

@@ -9,6 +9,7 @@ export {
   type FailureReason,
   httpStatus,
   NereidError,
+  thrownText,
 } from './error.ts';
 export { errorTableMarkdown } from './error-table.ts';
 export { bf16ToFp32, fp16ToFp32 } from './half.ts';

@@ -1,6 +1,6 @@
 /** Tensors between the binary form and JavaScript values. */
 import { bytesElements, encodeBytesElements } from './bytes-elements.ts';
-import type { Datatype } from './datatype.ts';
+import { DATATYPE_BYTES, type Datatype, isDatatype } from './datatype.ts';
 import {
   bytesOf,
   ELEMENT_ARRAYS,
@@ -37,12 +37,13 @@ export function tensorFromValues(
   shape: readonly number[],
   values: TensorValues,
 ): Tensor {
+  checkKinds(name, datatype, shape, values);
   const count = elementCount(shape);
   const length = ArrayBuffer.isView(values) ? (values as ElementArray).length : values.length;
-  if (count === undefined || count !== length || !shape.every((dimension) => dimension >= 0)) {
+  if (count === undefined || count !== length) {
     throw wrong(name, `shape [${shape}] needs ${count ?? 'too many'} elements but there are ${length}`);
   }
-  return { name, datatype, shape, data: valueBytes(name, datatype, values, count) };
+  return { name, datatype, shape: [...shape], data: valueBytes(name, datatype, values, count) };
 }
 
 /**
@@ -66,6 +67,19 @@ export function typedView(tensor: Tensor): ElementArray {
   }
   const aligned = data.byteOffset % size === 0 ? data : new Uint8Array(data);
   return new Elements(aligned.buffer, aligned.byteOffset, aligned.byteLength / size);
+}
+
+/** Callers in plain JavaScript send anything. */
+function checkKinds(name: string, datatype: unknown, shape: unknown, values: unknown): void {
+  if (!isDatatype(datatype)) {
+    throw wrong(name, `datatype is ${String(datatype)}; it must be one of ${Object.keys(DATATYPE_BYTES).join(', ')}`);
+  }
+  if (!Array.isArray(shape) || !shape.every((dimension) => Number.isSafeInteger(dimension) && dimension >= 0)) {
+    throw wrong(name, 'shape must be an array of whole numbers that are not negative');
+  }
+  if (!Array.isArray(values) && !ArrayBuffer.isView(values)) {
+    throw wrong(name, 'data must be a typed array or an array');
+  }
 }
 
 function valueBytes(name: string, datatype: Datatype, values: TensorValues, count: number): Uint8Array {

@@ -22,6 +22,9 @@ const ECHO = {
   }`,
 };
 
+const IN = { datatype: 'INT32', shape: [1], data: [1] } as const;
+const ONE = { model: 'echo', inputs: { IN } } as const;
+
 let repository: string;
 const started: Server[] = [];
 
@@ -91,6 +94,17 @@ describe('infer', () => {
       'IN',
     ],
     ['no inputs at all', { model: 'echo' } as never, 'INVALID_ARG', 'inputs must be an object'],
+    ['nothing', undefined as never, 'INVALID_ARG', 'input must be an object'],
+    ['inputs in a list', { ...ONE, inputs: [IN] } as never, 'INVALID_ARG', 'inputs must be an object'],
+    ['no tensor', { ...ONE, inputs: { IN: null } } as never, 'INVALID_ARG', 'inputs.IN must be an object'],
+    ['no data', { ...ONE, inputs: { IN: { ...IN, data: undefined } } } as never, 'INVALID_ARG', "tensor 'IN'"],
+    ['a number as version', { ...ONE, version: 1 } as never, 'INVALID_ARG', 'version must be a string, got number'],
+    ['a number as model', { ...ONE, model: 1 } as never, 'INVALID_ARG', 'model must be a string'],
+    ['an object as id', { ...ONE, id: {} } as never, 'INVALID_ARG', 'id must be a string'],
+    ['a text as outputs', { ...ONE, outputs: 'OUT' } as never, 'INVALID_ARG', 'outputs must be an array'],
+    ['a number as output', { ...ONE, outputs: [1] } as never, 'INVALID_ARG', 'outputs[0] must be a string'],
+    ['a function as parameter', { ...ONE, parameters: { f: String } } as never, 'INVALID_ARG', 'parameters.f must be'],
+    ['a list of parameters', { ...ONE, parameters: [1] } as never, 'INVALID_ARG', 'parameters must be an object'],
   ] as const)('%s throws the error that HTTP would answer', async (_, input, code, text) => {
     const server = await start();
     const failure = await server.infer(input).catch((thrown: unknown) => thrown);
@@ -142,6 +156,40 @@ describe('infer', () => {
   });
 });
 
+test('a signal that is none is refused, and one may serve any number of requests', async () => {
+  const server = await start();
+  await expect(server.infer(ONE, { signal: {} as never })).rejects.toMatchObject({ code: 'INVALID_ARG' });
+  const warnings: string[] = [];
+  const warned = (warning: Error) => void warnings.push(warning.name);
+  process.on('warning', warned);
+  const { signal } = new AbortController();
+  await Promise.all(Array.from({ length: 20 }, (_, value) => echo(server, [value], {}, signal)));
+  process.off('warning', warned);
+  expect(warnings).toEqual([]);
+  expect(server.counts()).toEqual(nothingGoesOn);
+});
+
+test.each<readonly [string, object]>([
+  ['modelRepositories', { modelRepositories: '/models' }],
+  ['modelRepositories', { modelRepositories: [1] }],
+  ['modelControlMode', { modelControlMode: 'poll' }],
+  ['loadModels', { loadModels: 'echo' }],
+  ['modelLoadThreads', { modelLoadThreads: 0 }],
+  ['modelLoadThreads', { modelLoadThreads: Number.NaN }],
+  ['exitOnError', { exitOnError: 'false' }],
+  ['http.port', { http: { port: '8000' } }],
+  ['metrics.port', { metrics: { port: 65_536 } }],
+  ['http', { http: {} }],
+  ['http.maxInputBytes', { http: { port: 0, maxInputBytes: Number.NaN } }],
+])('a %s that cannot be used is refused: %o', async (field, options) => {
+  await expect(start(options)).rejects.toMatchObject({
+    name: 'NereidError',
+    code: 'INVALID_ARG',
+    field,
+    message: expect.stringContaining(`${field} must be `),
+  });
+});
+
 describe('life', () => {
   test('stop finishes what was accepted and refuses what comes after', async () => {
     const server = await start();
@@ -155,6 +203,19 @@ describe('life', () => {
     await server.stop();
     expect(server.counts()).toEqual(nothingGoesOn);
     expect(server.live()).toBe(false);
+  });
+
+  test.each([
+    ['never answers', '() => new Promise(() => {})'],
+    ['never returns', '() => { for (;;); }'],
+  ])('stop does not wait past its deadline for a model that %s', async (_, execute) => {
+    await writeModel('stuck', { ...ECHO, code: `export const execute = ${execute};` });
+    const server = await start();
+    const stuck = server.infer({ ...ONE, model: 'stuck' }).catch((failure: unknown) => failure);
+    await echo(server, [1]);
+    await server.stop({ deadlineMs: 1 });
+    expect(await stuck).toMatchObject({ code: 'UNAVAILABLE' });
+    expect(server.counts()).toEqual(nothingGoesOn);
   });
 
   test('explicit control loads and unloads by name', async () => {

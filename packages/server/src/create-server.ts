@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { DEFAULTS, LIMITS, LOAD_FAILED, type ModelRecord } from '@nereid/config';
 import { type Coordinator, createCoordinator, type LoadFailure } from '@nereid/coordinator';
 import {
@@ -23,6 +24,7 @@ import {
 } from '@nereid/runtime';
 import { createLocalDirectory, createLocalTransport, type Directory, type Transport } from '@nereid/transport';
 import { createWorker, type Worker } from '@nereid/worker';
+import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
 import { type InferInput, type InferResult, inferRequest, inferResult } from './infer-values.ts';
 import { type ModelFiles, modelFiles } from './model-files.ts';
@@ -49,7 +51,10 @@ export interface Server {
   readonly loadFailures: readonly LoadFailure[];
   live(): boolean;
   ready(): boolean;
-  /** Refuses new requests, finishes those accepted (30 s at most, or `deadlineMs`), frees everything. Idempotent. */
+  /**
+   * Refuses new requests, finishes those accepted (30 s at most, or `deadlineMs`), frees everything.
+   * A run in native code that is still going then is waited for: it cannot be cut short. Idempotent.
+   */
   stop(options?: { readonly deadlineMs?: number }): Promise<void>;
   /** What is going on; all zero once idle. For leak tests and for the curious. */
   counts(): ServerCounts;
@@ -68,10 +73,11 @@ export interface ServerCounts {
 /**
  * Starts a server in the caller's process: the counterpart of Triton's C API, and what
  * `nereid serve` is built on. Resolves when every model is ready or has failed.
- * Throws a NereidError where a repository cannot be read, a port cannot be had or, with
+ * Throws a NereidError where an option cannot be used, a repository cannot be read, a port cannot be had or, with
  * `exitOnError`, a model does not load; what had started is stopped before.
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
+  checkServerOptions(options);
   const lifecycle = createLifecycle();
   try {
     return await startParts(options, lifecycle);
@@ -92,7 +98,9 @@ async function startParts(options: ServerOptions, lifecycle: Lifecycle): Promise
   const directory = createLocalDirectory<ModelRecord>();
   const shared: Shared = { clock, log, transport, directory };
   const files = modelFiles(options, await countGpus());
-  const stopping = { deadlineMs: STOP_DEADLINE_MS };
+  const stopping: { untilUs?: number } = {};
+  const leftMs = () =>
+    stopping.untilUs === undefined ? STOP_DEADLINE_MS : Math.max(0, (stopping.untilUs - clock.nowUs()) / 1000);
 
   // Parts stop in reverse order: HTTP first, metrics last, as Triton's do.
   const gateway = createGateway({
@@ -109,7 +117,7 @@ async function startParts(options: ServerOptions, lifecycle: Lifecycle): Promise
   const worker = await lifecycle.add(
     'worker',
     () => startWorker(shared, options, files),
-    (started) => started.stop(),
+    (started) => started.stop(leftMs()),
   );
   await lifecycle.add(
     'gateway',
@@ -119,13 +127,13 @@ async function startParts(options: ServerOptions, lifecycle: Lifecycle): Promise
   const coordinator = await lifecycle.add(
     'coordinator',
     async () => newCoordinator(shared, registry, options, files),
-    (started) => started.stop(stopping.deadlineMs),
+    (started) => started.stop(leftMs()),
   );
   const loadFailures = await loadAtStart(coordinator, options.exitOnError ?? true);
   const http = await lifecycle.add(
     'http',
     async () => newHttpServer(options, { gateway, clock, log }),
-    async (started) => started?.close(stopping.deadlineMs),
+    async (started) => started?.close(leftMs()),
   );
   const urls = {
     ...(http === undefined ? {} : { http: (await http.listen()).url }),
@@ -133,7 +141,7 @@ async function startParts(options: ServerOptions, lifecycle: Lifecycle): Promise
   };
 
   const stop: Server['stop'] = ({ deadlineMs } = {}) => {
-    stopping.deadlineMs = deadlineMs ?? STOP_DEADLINE_MS;
+    stopping.untilUs ??= clock.nowUs() + (deadlineMs ?? STOP_DEADLINE_MS) * 1000;
     // Not ready and no new work on any door, then the doors close from the outside in.
     gateway.drain();
     return lifecycle.stop();
@@ -154,7 +162,15 @@ function callsTo(parts: Started): Omit<Server, 'urls' | 'loadFailures' | 'stop'>
   const { clock, directory, gateway, coordinator, worker } = parts;
   return {
     async infer(input, { signal } = {}) {
-      const outcome = await gateway.infer(inferRequest(input), signal);
+      const request = inferRequest(input);
+      if (signal !== undefined) {
+        if (!(signal instanceof AbortSignal)) {
+          throw new NereidError('INVALID_ARG', 'signal must be an AbortSignal', { field: 'signal' });
+        }
+        // One signal may be given to any number of requests; each takes its listener off again.
+        setMaxListeners(0, signal);
+      }
+      const outcome = await gateway.infer(request, signal);
       if (outcome.ok) return inferResult(outcome.response);
       const { code, message, ...detail } = outcome.error;
       throw new NereidError(code, message, detail);

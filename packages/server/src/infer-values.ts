@@ -48,22 +48,56 @@ export interface InferResult {
   readonly outputs: Readonly<Record<string, TensorOutput>>;
 }
 
-/** Throws INVALID_ARG naming the tensor whose values do not fit its datatype or shape. */
+/**
+ * Throws INVALID_ARG naming the member that is of a wrong kind (callers in plain JavaScript send
+ * anything), or the tensor whose values do not fit its datatype or shape.
+ */
 export function inferRequest(input: InferInput): InferRequest {
-  if (typeof input.inputs !== 'object' || input.inputs === null) {
-    throw new NereidError('INVALID_ARG', 'inputs must be an object of tensors by name', { field: 'inputs' });
-  }
+  if (!isObject(input)) throw wrong('input', 'an object with model and inputs');
+  if (!isObject(input.inputs)) throw wrong('inputs', 'an object of tensors by name');
   return {
     ...REQUEST_DEFAULTS,
-    modelName: input.model,
-    modelVersion: input.version ?? '',
-    id: input.id ?? '',
-    parameters: input.parameters ?? {},
-    requestedOutputs: input.outputs ?? [],
-    inputs: Object.entries(input.inputs).map(([name, { datatype, shape, data }]) =>
-      tensorFromValues(name, datatype, shape, data),
-    ),
+    modelName: text('model', input.model),
+    modelVersion: text('version', input.version ?? ''),
+    id: text('id', input.id ?? ''),
+    parameters: parametersOf(input.parameters ?? {}),
+    requestedOutputs: outputNames(input.outputs ?? []),
+    inputs: Object.entries(input.inputs).map(([name, tensor]) => {
+      if (!isObject(tensor)) throw wrong(`inputs.${name}`, 'an object with datatype, shape and data');
+      return tensorFromValues(name, tensor.datatype, tensor.shape, tensor.data);
+    }),
   };
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Map);
+}
+
+function text(field: string, value: unknown): string {
+  if (typeof value !== 'string') throw wrong(field, `a string, got ${typeof value}`);
+  return value;
+}
+
+function outputNames(names: unknown): string[] {
+  if (!Array.isArray(names)) throw wrong('outputs', 'an array of names');
+  return names.map((name, index) => text(`outputs[${index}]`, name));
+}
+
+function parametersOf(parameters: unknown): Parameters {
+  if (!isObject(parameters)) throw wrong('parameters', 'an object of values by name');
+  const entries = Object.entries(parameters);
+  for (const [name, value] of entries) {
+    if (!PARAMETER_KINDS.has(typeof value)) {
+      throw wrong(`parameters.${name}`, `a string, boolean, bigint or number, got ${typeof value}`);
+    }
+  }
+  return Object.fromEntries(entries);
+}
+
+const PARAMETER_KINDS: ReadonlySet<string> = new Set(['string', 'boolean', 'bigint', 'number']);
+
+function wrong(field: string, wanted: string): NereidError {
+  return new NereidError('INVALID_ARG', `${field} must be ${wanted}`, { field });
 }
 
 /** The response's tensors as values; they may lie in buffers shared by a batch, so do not write to them. */

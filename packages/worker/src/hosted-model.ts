@@ -26,7 +26,7 @@ export interface HostedModelOptions extends HostingOptions {
 
 export interface HostedModel {
   readonly name: string;
-  /** The highest (epoch, owner) seen; the worker is who remembers it (PROTOCOL R3). */
+  /** The highest (epoch, owner) seen; the worker is who remembers it (docs/protocol.md R3). */
   fence: Epoch | null;
   draining: boolean;
   /** The requests given to an instance and not yet answered, by id. */
@@ -36,6 +36,8 @@ export interface HostedModel {
   version(version: string): HostedVersion | undefined;
   describe(): readonly VersionDescription[];
   stop(): Promise<void>;
+  /** The stop is past its deadline. */
+  abandon(): void;
   readonly unsettled: number;
   readonly liveThreads: number;
 }
@@ -143,6 +145,9 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
       }),
     async stop() {
       await Promise.all(all().map((hosted) => hosted.stop()));
+    },
+    abandon() {
+      for (const hosted of all()) hosted.abandon();
     },
     get unsettled() {
       return all().reduce((sum, hosted) => sum + hosted.unsettled, 0);

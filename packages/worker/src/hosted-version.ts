@@ -62,6 +62,8 @@ export interface HostedVersion {
   cancel(instance: number, batch: InstanceBatch, position: number): void;
   /** Idempotent. */
   stop(): Promise<void>;
+  /** The stop is past its deadline. */
+  abandon(): void;
   /** Without the ids of running requests. */
   describe(): Omit<VersionDescription, 'running'>;
   readonly unsettled: number;
@@ -147,6 +149,9 @@ export function createHostedVersion(
     stop() {
       stopping ??= stop();
       return stopping;
+    },
+    abandon() {
+      for (const instance of instances) instance.abandon();
     },
     describe: () => ({ version, state, reason, instances: instances.map((instance) => instance.describe()) }),
     get unsettled() {

@@ -179,6 +179,24 @@ describe('stopping', () => {
     expect(states.at(-1)).toBe('UNAVAILABLE');
   });
 
+  it('past its deadline ends a thread that never comes back, and fails what it held', async () => {
+    await harness.javascript('m', 'export const execute = () => new Promise(() => {});');
+    await harness.load('m');
+    const held = harness.execute('m', [x(1)]);
+    // Waits until the worker has read the batch.
+    await harness.cancel('m', []);
+    await harness.worker.stop(1);
+    expect(errorOf((await held).outcomes[0]).message).toMatch(/^instance 'm_0' of model 'm' ended: /);
+  });
+
+  it('past its deadline ends a thread that was given up while loading', async () => {
+    const hasty = await createHarness({ limits: { ...LIMITS, instance_start_timeout_ms: 1 } });
+    await hasty.javascript('m', 'await new Promise(() => setInterval(() => {}, 1000));');
+    await hasty.load('m');
+    await hasty.worker.stop(1);
+    expect(await hasty.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+  });
+
   it('refuses what comes afterwards', async () => {
     await harness.javascript('m', FRAGILE);
     await harness.load('m');

@@ -45,6 +45,8 @@ export interface Instance {
   cancel(batch: InstanceBatch, position: number): void;
   /** Finishes what is held, fails what waits, lets the thread end. Idempotent. */
   stop(): Promise<void>;
+  /** The stop is past its deadline: fails what is held where the thread can be ended, which ends the stop. */
+  abandon(): void;
   describe(): InstanceDescription;
   /** Why it has failed, null in all other states. */
   readonly failure: ErrorInfo | null;
@@ -64,7 +66,8 @@ export function createInstance(options: InstanceOptions): Instance {
   let state: InstanceState = 'idle';
   let failure: ErrorInfo | null = null;
   let carrier: Carrier | undefined;
-  let liveThreads = 0;
+  /** Also of threads that were given up and have not ended. */
+  const live = new Set<Carrier>();
   /** Threads that ended since a batch last came back; sets the pause before the next try. */
   let endsInARow = 0;
   /** Those of them that held no batch when they ended. */
@@ -127,7 +130,7 @@ export function createInstance(options: InstanceOptions): Instance {
   };
 
   const ended = (of: Carrier, why: ErrorInfo, lost: readonly InstanceBatch[]) => {
-    liveThreads--;
+    live.delete(of);
     for (const batch of lost) failBatch(batch, true, why);
     if (of === carrier) {
       carrier = undefined;
@@ -135,7 +138,7 @@ export function createInstance(options: InstanceOptions): Instance {
       if (state === 'loading') fail(why);
       else if (state === 'ready' || state === 'restarting') restart(why, lost.length);
     }
-    if (state === 'stopping' && liveThreads === 0) {
+    if (state === 'stopping' && live.size === 0) {
       state = 'stopped';
       reportStop();
     }
@@ -156,7 +159,7 @@ export function createInstance(options: InstanceOptions): Instance {
       startFailed(cause);
       return;
     }
-    liveThreads++;
+    live.add(started);
     carrier = started;
     timer = clock.at(clock.nowUs() + limits.instance_start_timeout_ms * MS_IN_US, () => {
       if (state === 'stopping') return;
@@ -184,7 +187,7 @@ export function createInstance(options: InstanceOptions): Instance {
 
   const stop = async () => {
     const before = state;
-    state = liveThreads === 0 ? 'stopped' : 'stopping';
+    state = live.size === 0 ? 'stopped' : 'stopping';
     if (before === 'restarting' && carrier === undefined) timer?.cancel();
     failWaiting('it is being unloaded');
     reportStart(unavailable('it is being unloaded'));
@@ -220,6 +223,9 @@ export function createInstance(options: InstanceOptions): Instance {
       stopping ??= stop();
       return stopping;
     },
+    abandon() {
+      for (const each of live) each.terminate();
+    },
     describe: () => ({
       index: options.index,
       name,
@@ -234,7 +240,7 @@ export function createInstance(options: InstanceOptions): Instance {
       return (carrier?.held.size ?? 0) + waiting.length;
     },
     get liveThreads() {
-      return liveThreads;
+      return live.size;
     },
   };
 }

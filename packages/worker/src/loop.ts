@@ -11,6 +11,8 @@ export interface WorkerLoop {
   receive(messages: readonly Message[]): void;
   /** No more work is taken; resolves when all batches are answered and all threads have ended. */
   stop(): Promise<void>;
+  /** The stop is past its deadline: ends threads in the middle of their runs where that can be done. */
+  abandon(): void;
   readonly unsettled: number;
   readonly running: number;
   readonly liveThreads: number;
@@ -151,6 +153,9 @@ export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mai
       stopping = true;
       await Promise.all([...models.values()].map((model) => model.stop()));
     },
+    abandon() {
+      for (const model of models.values()) model.abandon();
+    },
     get unsettled() {
       return sum((model) => model.unsettled);
     },
@@ -163,7 +168,7 @@ export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mai
   };
 }
 
-/** A request that runs already is not run twice at the same time; one that is over may run again (PROTOCOL R25). */
+/** A request that runs already is not run twice at the same time; one that is over may run again (docs/protocol.md R25). */
 function withoutRunning(running: HostedModel['running'], entries: readonly ExecuteEntry[]) {
   if (!entries.some(({ id }) => running.has(id))) return { entries, duplicates: NONE };
   return {

@@ -1,7 +1,8 @@
 /**
  * A thread that carries an instance, from its start to its end, and the batches it holds: those
- * posted and not yet back. It is never terminated (in the middle of a run that would abort the
- * process): told to stop, it finishes what it holds and ends by itself.
+ * posted and not yet back. Told to stop, it finishes what it holds and ends by itself. It is
+ * terminated only when a stop is past its deadline, and never in native code, where that would
+ * abort the process.
  */
 import { MessageChannel, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { type ErrorInfo, errorInfo, type InferRequest } from '@nereid/protocol';
@@ -41,6 +42,8 @@ export interface Carrier {
   /** The request at that position of a held batch is not to run, if it does not run yet. */
   cancel(batch: InstanceBatch, position: number): void;
   stop(): void;
+  /** Ends the thread in the middle of whatever it does, unless that may be native code. */
+  terminate(): void;
 }
 
 const STOP: StopOrder = { kind: 'stop' };
@@ -122,6 +125,9 @@ export function startCarrier(options: CarrierOptions): Carrier {
       for (const [number, candidate] of held) if (candidate === batch) sendCancel(number, position);
     },
     stop: () => line.postMessage(STOP),
+    terminate() {
+      if (setup.config.backend === 'javascript') void thread.terminate();
+    },
   };
 }
 

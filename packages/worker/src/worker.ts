@@ -34,9 +34,10 @@ export interface Worker {
   start(): Promise<void>;
   /**
    * Takes no more work, finishes the batches that instances hold, answers all, and resolves when
-   * every thread has ended by itself. Runs cannot be cut short. Idempotent.
+   * every thread has ended. After the deadline JavaScript models are cut short, which fails their
+   * batches; native runs cannot be and are waited for. Idempotent.
    */
-  stop(): Promise<void>;
+  stop(deadlineMs?: number): Promise<void>;
   /** All zero when nothing is left: batches not answered, requests running, threads. */
   counters(): { readonly batches: number; readonly requests: number; readonly threads: number };
 }
@@ -60,16 +61,19 @@ export function createWorker(options: WorkerOptions): Worker {
   const mailbox = transport.open(id, loop.receive);
   let stopping: Promise<void> | undefined;
 
-  const stop = async () => {
+  const stop = async (deadlineMs: number | undefined) => {
+    const deadline =
+      deadlineMs === undefined ? undefined : clock.at(clock.nowUs() + deadlineMs * 1000, () => loop.abandon());
     await loop.stop();
+    deadline?.cancel();
     await directory.leave(id);
     await mailbox.close();
   };
 
   return {
     start: () => directory.register({ id, role: 'worker', draining: false }),
-    stop() {
-      stopping ??= stop();
+    stop(deadlineMs) {
+      stopping ??= stop(deadlineMs);
       return stopping;
     },
     counters: () => ({ batches: loop.unsettled, requests: loop.running, threads: loop.liveThreads }),

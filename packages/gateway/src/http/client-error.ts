@@ -1,6 +1,9 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import { type ErrorInfo, httpStatus } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
+import { currentAnswer, endAfterAnswers } from './current-answer.ts';
+import { errorHeader } from './errors.ts';
 
 interface ClientError extends Error {
   readonly code?: string;
@@ -8,44 +11,44 @@ interface ClientError extends Error {
 
 /**
  * Answers what is no HTTP request, one too large in its header, and one that did not come in time;
- * then ends the connection, since where the next request would begin is not known.
+ * then ends the connection, since where the next request would begin is not known. A mistake behind
+ * requests that wait for their answers has no answer of its own, which the client would take for
+ * one of theirs: theirs are sent, then the connection ends. A `Content-Length` that is too short
+ * makes such a mistake, and what is wrong with the body that it cuts tells the client.
  */
 export function createClientErrorHandler(log: Log): (error: ClientError, socket: Socket) => void {
+  const ending = new WeakSet<Socket>();
   return (error, socket) => {
-    if (error.code === 'ECONNRESET' || socket.destroyed) return;
-    const { status, text } = describe(error);
+    if (error.code === 'ECONNRESET' || socket.destroyed || ending.has(socket)) return;
+    ending.add(socket);
     log.debug({ err: error }, 'bad request line or header');
-    if (isAboutCurrentRequest(socket)) {
-      const body = JSON.stringify({ error: text });
-      socket.write(
-        `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\n` +
-          `Nereid-Error: INVALID_ARG\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-      );
+    const current = currentAnswer(socket);
+    if (current !== null && (current.headersSent || current.req.complete)) {
+      endAfterAnswers(socket);
+      return;
     }
-    socket.destroySoon();
+    const { status, message } = describe(error);
+    refuseOnSocket(socket, { code: 'INVALID_ARG', message }, status);
   };
 }
 
-function describe(error: ClientError): { readonly status: number; readonly text: string } {
+function describe(error: ClientError): { readonly status: number; readonly message: string } {
   switch (error.code) {
     case 'HPE_HEADER_OVERFLOW':
-      return { status: 431, text: 'the request header is larger than this server takes' };
+      return { status: 431, message: 'the request header is larger than this server takes' };
     case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return { status: 408, text: 'the request did not arrive in time' };
+      return { status: 408, message: 'the request did not arrive in time' };
     default:
-      return { status: 400, text: `malformed HTTP request: ${error.message}` };
+      return { status: 400, message: `malformed HTTP request: ${error.message}` };
   }
 }
 
-/** The part of Node's own bookkeeping that its default handler looks at as well. */
-interface ServingSocket extends Socket {
-  readonly _httpMessage?: { readonly headersSent: boolean; readonly req: { readonly complete: boolean } } | null;
-}
-
-/**
- * False where the mistake comes behind a request that still waits for its answer, or whose answer is
- * on its way: the client would take the error for that answer.
- */
-function isAboutCurrentRequest({ _httpMessage: current }: ServingSocket): boolean {
-  return current === undefined || current === null || !(current.headersSent || current.req.complete);
+/** Answers a request that has not come to its end, past Fastify, and ends its connection. */
+export function refuseOnSocket(socket: Socket, error: ErrorInfo, status = httpStatus(error.code)): void {
+  const body = JSON.stringify({ error: error.message });
+  socket.write(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\n` +
+      `Nereid-Error: ${errorHeader(error)}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+  socket.destroySoon();
 }

@@ -225,10 +225,21 @@ describe('what is no HTTP request', () => {
   it('behind a good request does not take the place of its answer', async () => {
     const fixture = await serve({});
     const client = await connection(fixture);
-    client.socket.write(`${post(PATH, good('waiting'))}garbage\r\n\r\n`);
-    expect(await client.ended()).toBe('');
+    client.socket.write(`${post(PATH, good('first'))}${post(PATH, good('second'))}garbage\r\n\r\n`);
     await fixture.arrived(2);
-    expect(fixture.received.map(({ kind }) => kind)).toEqual(['infer', 'cancel']);
+    for (const message of fixture.received) {
+      if (message.kind === 'infer') fixture.coordinator.send('gw-1', responseTo(message, echo(message)));
+    }
+    const text = await client.ended();
+    expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200']);
+    expect(text).toMatch(answered('second'));
+  });
+
+  it('since a Content-Length is too short leaves the answer about the body that it cut', async () => {
+    const fixture = await serve();
+    const client = await connection(fixture);
+    client.socket.write(post(PATH, good('short')).replace(/(?<=Content-Length: )\d+/, (all) => `${Number(all) - 3}`));
+    expect(await client.ended()).toMatch(/^HTTP\/1.1 400 [^{]*\{"error":"failed to parse the request JSON[^{]*\}$/);
   });
 
   it('that never ends is ended for it', async () => {
@@ -256,6 +267,30 @@ describe('stopping', () => {
     expect(text).toMatch(/^HTTP\/1.1 200 OK\r\n/);
     expect(text).toMatch(/Connection: close\r\n/);
     await closed;
+  });
+
+  it.each([
+    ['nothing', '', /^$/, /^$/],
+    [
+      'a part of a header',
+      'GET /v2/health/live HTTP/1.1\r\nHost: test\r\n\r\nPOST /v2/mod',
+      /^HTTP\/1.1 200 /,
+      /^HTTP\/1.1 200 [^{]*$/,
+    ],
+    [
+      'a part of a body',
+      post(PATH, good('slow'), ['Expect: 100-continue']).slice(0, -1),
+      /100 Continue\r\n\r\n$/,
+      /100 Continue\r\n\r\nHTTP\/1.1 503 [^{]*\{"error":"Server is stopping[^{]*\}$/,
+    ],
+  ])('does not wait for a client that has sent %s', async (_, part, read, expected) => {
+    const fixture = await serve();
+    const client = await connection(fixture);
+    client.socket.write(part);
+    await client.until(read);
+    fixture.gateway.drain();
+    await fixture.http.close(60_000);
+    expect(await client.ended()).toMatch(expected);
   });
 
   it('cuts at the deadline what still runs, and cancels it', async () => {

@@ -1,14 +1,15 @@
 import { METHODS } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { LIMITS } from '@nereid/config';
-import { errorInfo } from '@nereid/protocol';
+import { errorInfo, STOPPING } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import { type FastifyInstance, fastify } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { listenError } from '../listen-error.ts';
 import { listenerUrl } from '../listener-url.ts';
-import { createClientErrorHandler } from './client-error.ts';
+import { createClientErrorHandler, refuseOnSocket } from './client-error.ts';
 import { createClientSignals } from './client-signal.ts';
+import { currentAnswer } from './current-answer.ts';
 import { sendError } from './errors.ts';
 import { rawPath } from './raw-path.ts';
 import { addRoutes } from './routes.ts';
@@ -40,7 +41,7 @@ export interface HttpServer {
   listen(): Promise<{ readonly url: string }>;
   /**
    * Takes no more connections, lets running requests finish and ends each connection after its
-   * answer; after the deadline what is left is cut, which cancels it. Drain the gateway first.
+   * answer; one whose request has not come as a whole is ended at once. After the deadline what is left is cut, which cancels it. Drain the gateway first.
    */
   close(deadlineMs: number): Promise<void>;
   /** A request without a socket, for tests. */
@@ -107,13 +108,22 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     async close(deadlineMs) {
       closing = true;
       const timer = clock.at(clock.nowUs() + deadlineMs * 1000, () => app.server.closeAllConnections());
-      // Node counts as busy, until its header is overdue, a connection that has not sent anything.
-      for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
+      for (const socket of connections) endUnlessRunning(socket);
       await app.close();
       timer.cancel();
     },
     inject: app.inject.bind(app) as FastifyInstance['inject'],
   };
+}
+
+/**
+ * Ends a connection without a whole request on it. Node would wait for what has sent nothing or a
+ * part of a request, as long as that may take to come, so one slow client would hold up every stop.
+ */
+function endUnlessRunning(socket: Socket): void {
+  const current = currentAnswer(socket);
+  if (current === null) socket.destroySoon();
+  else if (!current.req.complete && !current.headersSent) refuseOnSocket(socket, STOPPING);
 }
 
 function trackConnections(app: FastifyInstance): ReadonlySet<Socket> {

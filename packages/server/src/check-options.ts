@@ -1,0 +1,49 @@
+import { LIMITS } from '@nereid/config';
+import { NereidError } from '@nereid/protocol';
+import type { ServerOptions } from './server-options.ts';
+
+const PORT_MAX = 65_535;
+const BOOLEANS = ['exitOnError', 'strictReadiness', 'autoCompleteConfig'] as const;
+const CONTROL_MODES: readonly unknown[] = ['none', 'explicit'];
+
+/**
+ * Throws INVALID_ARG naming the first option that cannot be used. Callers in plain JavaScript send
+ * anything, and a wrong bound would silently serve nothing or lift a limit. Bounds are the flags'.
+ */
+export function checkServerOptions(options: ServerOptions): void {
+  if (typeof options !== 'object' || options === null) throw wrong('options', 'an object');
+  const { modelRepositories, modelControlMode, loadModels, modelLoadThreads, http, metrics } = options;
+  if (!isTexts(modelRepositories)) throw wrong('modelRepositories', 'an array of folders');
+  if (modelControlMode !== undefined && !CONTROL_MODES.includes(modelControlMode)) {
+    throw wrong('modelControlMode', "'none' or 'explicit'");
+  }
+  if (loadModels !== undefined && !isTexts(loadModels)) throw wrong('loadModels', 'an array of names');
+  for (const name of BOOLEANS) {
+    if (options[name] !== undefined && typeof options[name] !== 'boolean') throw wrong(name, 'true or false');
+  }
+  checkInteger('modelLoadThreads', modelLoadThreads, 1, LIMITS.models_max);
+  checkInteger('http.maxInputBytes', http?.maxInputBytes, 1, LIMITS.body_bytes_raised_max);
+  for (const [name, listener] of [
+    ['http', http],
+    ['metrics', metrics],
+  ] as const) {
+    if (listener === undefined) continue;
+    if (typeof listener !== 'object' || listener === null || listener.port === undefined) {
+      throw wrong(name, 'an object with a port');
+    }
+    checkInteger(`${name}.port`, listener.port, 0, PORT_MAX);
+  }
+}
+
+function isTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every((text) => typeof text === 'string' && text !== '');
+}
+
+function checkInteger(name: string, value: number | undefined, min: number, max: number): void {
+  if (value === undefined || (Number.isInteger(value) && value >= min && value <= max)) return;
+  throw wrong(name, `a whole number from ${min} to ${max}`);
+}
+
+function wrong(field: string, wanted: string): NereidError {
+  return new NereidError('INVALID_ARG', `${field} must be ${wanted}`, { field });
+}
