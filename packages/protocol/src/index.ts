@@ -22,6 +22,15 @@ export {
   REQUEST_DEFAULTS,
 } from './infer.ts';
 export {
+  type DecodedJob,
+  decodeJobData,
+  encodeJobData,
+  type JobRespond,
+  type JobSettings,
+  sequenceRefusal,
+} from './job-data.ts';
+export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
+export {
   type BatchTiming,
   type CancelMessage,
   type ControlMessage,
@@ -40,6 +49,7 @@ export {
   type Message,
   type MessageKind,
   type MovedMessage,
+  NOT_HELD,
   type ProcessId,
   type RefusedMessage,
   type ResponseMessage,

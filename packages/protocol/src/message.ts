@@ -152,6 +152,9 @@ export type VersionState = 'READY' | 'UNAVAILABLE' | 'LOADING' | 'UNLOADING' | '
 /** The reason of a version that was unloaded on purpose, in Triton's index. */
 export const UNLOADED = 'unloaded';
 
+/** The reason of a version, UNAVAILABLE at a worker that was told to load it and does not take its model. */
+export const NOT_HELD = 'not held here';
+
 export interface InstanceDescription {
   /** Position among this worker's instances of the version. */
   readonly index: number;

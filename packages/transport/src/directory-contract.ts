@@ -35,6 +35,21 @@ export function directoryContract(name: string, makeDirectory: MakeDirectory): v
       expect(await directory.acquire('m', 'co-2')).toBeUndefined();
     });
 
+    test('a process is registered, and a lease held, until it is given back', async () => {
+      const directory = await makeDirectory();
+      expect(directory.registered('wk-1')).toBe(false);
+      await directory.register(WORKER);
+      expect(directory.registered('wk-1')).toBe(true);
+      await directory.leave('wk-1');
+      expect(directory.registered('wk-1')).toBe(false);
+      expect(directory.holds('m', 'co-1')).toBe(false);
+      await directory.acquire('m', 'co-1');
+      expect(directory.holds('m', 'co-1')).toBe(true);
+      expect(directory.holds('m', 'co-2')).toBe(false);
+      await directory.release('m', 'co-1');
+      expect(directory.holds('m', 'co-1')).toBe(false);
+    });
+
     test('each acquisition takes a new, higher epoch, also by the same process', async () => {
       const directory = await makeDirectory();
       const first = await directory.acquire('m', 'co-1');

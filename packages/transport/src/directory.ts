@@ -20,12 +20,21 @@ export type DirectoryChange =
  * whoever holds the thing.
  */
 export interface Directory<R> {
+  /** Registers, and renews the registration until `leave`. Calling it again changes the record. */
   register(process: ProcessRecord): Promise<void>;
+  /**
+   * True while nobody can hold this process for gone, by its own clock: its last good renewal was
+   * sent less than the registration's time minus the margin ago. A worker asks before each batch of
+   * messages; after false it must go on under a new id (docs/protocol.md R10).
+   */
+  registered(id: ProcessId): boolean;
   leave(id: ProcessId): Promise<void>;
   processes(role: Role): readonly ProcessRecord[];
-  /** Takes the model's lease under a new epoch, above `above` if given; undefined while another holds it. */
+  /** Takes the model's lease, which is renewed until `release`, under a new epoch, above `above` if given; undefined while another holds it. */
   acquire(model: string, owner: ProcessId, above?: number): Promise<Epoch | undefined>;
   release(model: string, owner: ProcessId): Promise<void>;
+  /** True while the lease is surely held, by the owner's own clock; asked before each dispatch (R5). */
+  holds(model: string, owner: ProcessId): boolean;
   owner(model: string): Epoch | undefined;
   publish(model: string, record: R): Promise<void>;
   withdraw(model: string): Promise<void>;

@@ -1,4 +1,20 @@
+export { createCombinedTransport } from './combined-transport.ts';
 export type { Directory, DirectoryChange, ProcessRecord, Role } from './directory.ts';
+export type { JobCounts, JobQueues, JobState, JobTaker, NewJob, StoredJob, TakenJob, TakeOptions } from './jobs.ts';
+export { createJobQueues, type JobQueuesOptions } from './jobs-bullmq.ts';
+export { newJobId, parsePublicJobId, publicJobId } from './jobs-names.ts';
 export { createLocalDirectory } from './local-directory.ts';
 export { createLocalTransport } from './local-transport.ts';
 export type { Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
+export { checkRedis, type RedisCheck, type RedisCheckOptions } from './redis-checks.ts';
+export {
+  connectRedis,
+  type RedisClient,
+  type RedisConnection,
+  type RedisConnector,
+  type RedisConnectorOptions,
+} from './redis-connection.ts';
+export { createRedisDirectory, type RedisDirectory, type RedisDirectoryOptions } from './redis-directory.ts';
+export { type RedisKeys, redisKeys, redisKeysMarkdown } from './redis-keys.ts';
+export { createRedisTransport, type RedisTransport, type RedisTransportOptions } from './redis-transport.ts';
+export { type Timing, timing } from './timing.ts';

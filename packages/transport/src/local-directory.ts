@@ -25,6 +25,7 @@ export function createLocalDirectory<R>(): Directory<R> {
     async leave(id) {
       if (processes.delete(id)) announce({ type: 'process', id });
     },
+    registered: (id) => processes.has(id),
     processes: (role) => [...processes.values()].filter((process) => process.role === role),
     async acquire(model, owner, above = 0) {
       const holder = owners.get(model);
@@ -41,6 +42,7 @@ export function createLocalDirectory<R>(): Directory<R> {
       owners.delete(model);
       announce({ type: 'owner', model });
     },
+    holds: (model, owner) => owners.get(model)?.owner === owner,
     owner: (model) => owners.get(model),
     async publish(model, record) {
       records.set(model, record);

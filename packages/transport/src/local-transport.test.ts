@@ -16,6 +16,7 @@ function createEncodedTransport(limits: MailboxLimits): Transport {
         send: (to, message, refused) => mailbox.send(to, decodeMessage(encodeMessage(message)), refused),
       };
     },
+    onInterruption: (listener) => transport.onInterruption(listener),
     close: () => transport.close(),
   };
 }

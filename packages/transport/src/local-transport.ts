@@ -63,6 +63,7 @@ export function createLocalTransport(limits: MailboxLimits): Transport {
         },
       };
     },
+    onInterruption: () => () => {},
     async close() {
       for (const [id, inbox] of inboxes) drop(id, inbox);
     },

@@ -25,5 +25,15 @@ export interface Mailbox {
 export interface Transport {
   /** Opens the mailbox of a process; its id must be new. */
   open(id: ProcessId, receive: (messages: readonly Message[]) => void): Mailbox;
+  /**
+   * Calls back when messages to or from this process may have been lost with a connection or with a
+   * Redis that began anew, once it works again. Never on the local lane. Returns how to stop.
+   */
+  onInterruption(listener: () => void): () => void;
+  /**
+   * Deletes mailboxes that nobody reads any more: those of no process in `alive` at three calls in a
+   * row (docs/protocol.md R36). Absent where a dead process leaves none.
+   */
+  reap?(alive: ReadonlySet<ProcessId>): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,0 +1,151 @@
+/**
+ * The data of a job: a v2 infer request as a JSON value, for producers in any language. It is turned
+ * into the v2 binary form and read by the same decoder as an HTTP body, so mistakes have the same
+ * texts on both ways.
+ */
+import { NereidError } from './error.ts';
+import type { InferRequest, ParameterValue } from './infer.ts';
+import { isJsonObject, type JsonObject, jsonText, parametersText, typedParameters } from './job-json.ts';
+import { base64Tensor, tensorsText } from './job-tensors.ts';
+import type { RequestLimits } from './protocol-limits.ts';
+import { wrongKind } from './v2-member.ts';
+import { type DecodedRequest, decodeInferRequest } from './v2-request.ts';
+
+/** Form of the outputs in the return value. auto: JSON to 16 KiB in all, else b64. */
+export type JobRespond = 'auto' | 'json' | 'b64';
+
+export interface DecodedJob extends DecodedRequest {
+  readonly respond: JobRespond;
+  /** Milliseconds from the job's creation until it is too late to begin, 0 for none. */
+  readonly deadlineMs: number;
+  /** How long its result is to be kept, from its end; undefined where the producer did not say. */
+  readonly resultTtlS: number | undefined;
+}
+
+/** What a job's data say beside the request. */
+export interface JobSettings {
+  readonly respond: JobRespond;
+  readonly deadlineMs: number;
+  readonly resultTtlS: number;
+}
+
+const JOB_DATA_VERSION = 1;
+const DIGITS = /^[0-9]{1,20}$/;
+
+/**
+ * Reads job data. Throws INVALID_ARG with the text that HTTP gives, and UNSUPPORTED for what this
+ * version does not serve by jobs: `blob` and sequences.
+ */
+export function decodeJobData(
+  data: unknown,
+  options: { readonly modelName: string; readonly limits: RequestLimits },
+): DecodedJob {
+  const { modelName, limits } = options;
+  const members = isJsonObject(data) ? data : {};
+  checkVersion(members.v);
+  if (members.sequence_index !== undefined) throw sequence('sequence_index');
+  const depthMax = limits.json_depth_max;
+  const { text, binary } = tensorsText(members.inputs, depthMax);
+  const parts = [
+    members.id === undefined ? [] : [`"id":${jsonText(members.id, depthMax)}`],
+    members.parameters === undefined ? [] : [`"parameters":${parametersText(members.parameters, depthMax)}`],
+    members.inputs === undefined ? [] : [`"inputs":${text}`],
+    members.outputs === undefined ? [] : [`"outputs":${jsonText(members.outputs, depthMax)}`],
+  ].flat();
+  const document = Buffer.from(`{${parts.join(',')}}`);
+  const decoded = decodeInferRequest(binary.length === 0 ? document : Buffer.concat([document, ...binary]), {
+    modelName,
+    modelVersion: versionOf(members.model_version),
+    headerLength: document.byteLength,
+    limits,
+  });
+  const refusal = sequenceRefusal(decoded.request);
+  if (refusal !== undefined) throw refusal;
+  return {
+    ...decoded,
+    respond: respondOf(members.respond),
+    deadlineMs: positiveInteger(members, 'deadline_ms') ?? 0,
+    resultTtlS: positiveInteger(members, 'result_ttl_s'),
+  };
+}
+
+/** Job data that read back as exactly this request. */
+export function encodeJobData({ request, outputs, binaryDefault }: DecodedRequest, settings: JobSettings): JsonObject {
+  return {
+    v: JOB_DATA_VERSION,
+    ...(request.id === '' ? {} : { id: request.id }),
+    ...(request.modelVersion === '' ? {} : { model_version: request.modelVersion }),
+    parameters: typedParameters(allParameters(request, binaryDefault)),
+    inputs: request.inputs.map(base64Tensor),
+    ...(outputs.length === 0
+      ? {}
+      : { outputs: outputs.map(({ name, binary }) => ({ name, parameters: { binary_data: binary } })) }),
+    respond: settings.respond,
+    ...(settings.deadlineMs === 0 ? {} : { deadline_ms: settings.deadlineMs }),
+    result_ttl_s: settings.resultTtlS,
+  };
+}
+
+function allParameters(request: InferRequest, binaryDefault: boolean): Readonly<Record<string, ParameterValue>> {
+  return {
+    ...request.parameters,
+    ...(request.priority === 0n ? {} : { priority: request.priority }),
+    ...(request.timeoutUs === 0n ? {} : { timeout: request.timeoutUs }),
+    ...(binaryDefault ? { binary_data_output: true } : {}),
+  };
+}
+
+function checkVersion(version: unknown): void {
+  if (version === undefined || version === JOB_DATA_VERSION) return;
+  throw new NereidError('INVALID_ARG', `job data of version ${JSON.stringify(version)}: this server reads version 1`, {
+    field: 'v',
+  });
+}
+
+function versionOf(version: unknown): string {
+  if (version === undefined || version === '') return '';
+  const text = typeof version === 'number' ? String(version) : version;
+  if (typeof text === 'string' && DIGITS.test(text)) return text;
+  throw wrongKind('model_version', 'model_version', 'JSON non-version as version: give its digits');
+}
+
+function respondOf(respond: unknown): JobRespond {
+  switch (respond) {
+    case undefined:
+      return 'auto';
+    case 'auto':
+    case 'json':
+    case 'b64':
+      return respond;
+    case 'blob':
+      throw new NereidError('UNSUPPORTED', "this version does not respond with 'blob'; use 'auto', 'json' or 'b64'", {
+        field: 'respond',
+      });
+    default:
+      throw new NereidError('INVALID_ARG', `respond must be 'auto', 'json' or 'b64', got: ${JSON.stringify(respond)}`, {
+        field: 'respond',
+      });
+  }
+}
+
+function positiveInteger(members: JsonObject, name: string): number | undefined {
+  const value = members[name];
+  if (value === undefined) return undefined;
+  if (Number.isSafeInteger(value) && (value as number) > 0) return value as number;
+  throw new NereidError('INVALID_ARG', `${name} must be an integer from 1, got: ${JSON.stringify(value)}`, {
+    field: name,
+  });
+}
+
+/** Why a request cannot be a job: it is a step of a sequence. */
+export function sequenceRefusal(request: InferRequest): NereidError | undefined {
+  const { correlationId, sequenceStart, sequenceEnd } = request;
+  if (!sequenceStart && !sequenceEnd && (correlationId === 0n || correlationId === '')) return undefined;
+  return sequence('sequence_id');
+}
+
+function sequence(parameter: string): NereidError {
+  return new NereidError('UNSUPPORTED', `this version does not run sequences by jobs; leave '${parameter}' out`, {
+    field: `parameters.${parameter}`,
+  });
+}

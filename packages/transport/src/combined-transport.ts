@@ -1,0 +1,32 @@
+import type { Mailbox, Transport } from './mailbox.ts';
+
+/**
+ * Mailboxes of a process that is part of a cluster and runs several roles: a message to a mailbox of
+ * this process is passed by reference, any other goes through `remote`. Each mailbox is open on
+ * both, so that other processes reach it.
+ */
+export function createCombinedTransport(local: Transport, remote: Transport): Transport {
+  const here = new Set<string>();
+  return {
+    open(id, receive): Mailbox {
+      const near = local.open(id, receive);
+      const far = remote.open(id, receive);
+      here.add(id);
+      return {
+        id,
+        send: (to, message, refused) => (here.has(to) ? near : far).send(to, message, refused),
+        async close() {
+          here.delete(id);
+          await near.close();
+          await far.close();
+        },
+      };
+    },
+    onInterruption: (listener) => remote.onInterruption(listener),
+    async close() {
+      here.clear();
+      await local.close();
+      await remote.close();
+    },
+  };
+}

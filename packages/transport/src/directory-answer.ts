@@ -1,0 +1,57 @@
+import { type Epoch, NereidError, type ProcessId } from '@nereid/protocol';
+import type { ProcessRecord, Role } from './directory.ts';
+
+/** All that lives in Redis at one version; records only where they changed since the version asked from. */
+export interface DirectoryNews {
+  readonly processes: ReadonlyMap<ProcessId, ProcessRecord>;
+  readonly owners: ReadonlyMap<string, Epoch>;
+  /** Models that have a record. */
+  readonly recorded: ReadonlySet<string>;
+  readonly records: ReadonlyMap<string, string>;
+}
+
+export interface DirectoryAnswer {
+  /** The Redis process and its data set: another after a restart, a failover or a wipe. */
+  readonly run: string;
+  readonly version: number;
+  /** When the script ran, in Redis' time. */
+  readonly redisMs: number;
+  /** Of the verb. */
+  readonly result: unknown;
+  /** Absent where the caller has this version. */
+  readonly news: DirectoryNews | undefined;
+}
+
+/** Reads the script's answer (directory-script.ts); undefined for a call that came too late. */
+export function parseDirectoryAnswer(answer: unknown): DirectoryAnswer | undefined {
+  if (!Array.isArray(answer)) throw new NereidError('INTERNAL', 'the directory script answered no list');
+  if (answer[0] === 'late') return undefined;
+  const [run, version, redisMs, result, processes, owners, recorded, records] = answer;
+  const news =
+    processes === undefined
+      ? undefined
+      : {
+          processes: new Map(pairs(processes).map(([id, text]) => [id, processRecord(id, text)])),
+          owners: new Map(pairs(owners).map(([model, text]) => [model, epoch(text)])),
+          recorded: new Set((recorded as unknown[]).map(String)),
+          records: new Map(pairs(records)),
+        };
+  return { run: String(run), version: Number(version), redisMs: Number(redisMs), result, news };
+}
+
+function pairs(flat: unknown): [string, string][] {
+  const list = flat as readonly unknown[];
+  return Array.from({ length: list.length / 2 }, (_, n) => [String(list[2 * n]), String(list[2 * n + 1])]);
+}
+
+/** `role draining`, as the script keeps it. */
+function processRecord(id: ProcessId, text: string): ProcessRecord {
+  const [role, draining] = text.split(' ');
+  return { id, role: role as Role, draining: draining === '1' };
+}
+
+/** `number owner`. */
+function epoch(text: string): Epoch {
+  const space = text.indexOf(' ');
+  return { number: Number(text.slice(0, space)), owner: text.slice(space + 1) };
+}

@@ -1,0 +1,288 @@
+import { errorInfo, NereidError } from '@nereid/protocol';
+import type { Clock, Log, Timer } from '@nereid/runtime';
+import { type Job, Queue, Worker } from 'bullmq';
+import type { JobQueues, JobState, NewJob, StoredJob } from './jobs.ts';
+import { jobQueueName, jobQueuePrefix } from './jobs-names.ts';
+import { createJobTaker } from './jobs-taker.ts';
+import { type JobEvents, openJobEvents } from './jobs-waiters.ts';
+import type { RedisConnection, RedisConnector } from './redis-connection.ts';
+import type { Timing } from './timing.ts';
+
+export interface JobQueuesOptions {
+  readonly connector: RedisConnector;
+  /** BullMQ's key prefix; `%m` stands for the model. `bull`, BullMQ's own, by default. */
+  readonly prefix?: string;
+  readonly timing: Timing;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const PREFIX = 'bull';
+/** BullMQ's names are free in `infer.` queues; ours is this. */
+const JOB_NAME = 'infer';
+/** The first pause between attempts; each later one is twice as long. */
+const BACKOFF_MS = 1_000;
+/**
+ * BullMQ trims a queue's finished jobs by the age that the job which finishes now is to have, so a short
+ * one would take the others' results along: none is shorter than this.
+ */
+const KEEP_S_MIN = 3_600;
+/** Stalls are deaths of coordinators, never a job's own doing: they fail no job. */
+const STALLS_MAX = 1_000_000;
+/** How long Redis may be away before its caller is told. */
+const ANSWER_MS_MAX = 5_000;
+const RETRY_MS = 100;
+/** A waiter looks itself so often, should an event be lost with a connection. */
+const LOOK_MS = 5_000;
+const WAITERS_MAX = 10_000;
+/** Queues that are known at a time; any client may name one. */
+const QUEUES_MAX = 1_024;
+/** A blocking wait for jobs, in seconds. */
+const BLOCK_S = 5;
+
+/** Jobs in BullMQ, by its public API alone. Dials at first use. */
+export function createJobQueues(options: JobQueuesOptions): JobQueues {
+  const { connector, timing, clock, log, prefix = PREFIX } = options;
+  const queues = new Map<string, Queue>();
+  const events = new Map<string, Promise<JobEvents>>();
+  /** Ends the pause of each waiter. */
+  const waiters = new Set<() => void>();
+  let connection: RedisConnection | undefined;
+  let closing: Promise<void> | undefined;
+
+  const connected = () => {
+    if (closing !== undefined) throw new NereidError('UNAVAILABLE', 'the job queues are closed');
+    connection ??= connector.connect('jobs');
+    return connection;
+  };
+
+  const queueOf = (model: string) => {
+    return { name: jobQueueName(model), prefix: jobQueuePrefix(prefix, model) };
+  };
+
+  const opened = (model: string): Queue => {
+    const known = queues.get(model);
+    if (known !== undefined) return known;
+    const { name, prefix: own } = queueOf(model);
+    // Without its notes in Redis: a question after a queue must not make one.
+    const queue = new Queue(name, { connection: connected().client, prefix: own, skipMetasUpdate: true });
+    queue.on('error', (error) => log.debug({ err: error, queue: name }, 'job queue'));
+    queues.set(model, queue);
+    if (queues.size > QUEUES_MAX) forgetOldest();
+    return queue;
+  };
+
+  const forgetOldest = () => {
+    const [oldest] = queues;
+    if (oldest === undefined) return;
+    queues.delete(oldest[0]);
+    oldest[1].close().catch((error) => log.debug({ err: error }, 'job queue not closed'));
+  };
+
+  /** Asks Redis, and again if that failed; so what is asked must be harmless to repeat. */
+  const ask = async <T>(question: () => Promise<T>): Promise<T> => {
+    const untilUs = clock.nowUs() + ANSWER_MS_MAX * 1000;
+    for (;;) {
+      let failure: unknown;
+      try {
+        await bounded(connected().ready(), untilUs - clock.nowUs());
+        return await bounded(question(), untilUs - clock.nowUs());
+      } catch (error) {
+        failure = error;
+      }
+      if (closing !== undefined || clock.nowUs() >= untilUs) throw noAnswer(failure);
+      await new Promise<void>((resolve) => clock.at(clock.nowUs() + RETRY_MS * 1000, resolve));
+    }
+  };
+
+  const bounded = async <T>(answer: Promise<T>, leftUs: number): Promise<T> => {
+    let timer: Timer | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = clock.at(clock.nowUs() + leftUs, () => reject(new Error('no answer in time')));
+    });
+    try {
+      return await Promise.race([answer, late]);
+    } finally {
+      timer?.cancel();
+    }
+  };
+
+  const noAnswer = (cause: unknown) =>
+    new NereidError('UNAVAILABLE', `Redis at ${connector.url} does not take jobs now: ${errorInfo(cause).message}`, {
+      cause,
+    });
+
+  const eventsOf = (model: string): Promise<JobEvents> => {
+    const known = events.get(model);
+    if (known !== undefined) return known;
+    const idle = () => {
+      events.delete(model);
+      opening.then((open) => open.close()).catch((error) => log.debug({ err: error }, 'job events not closed'));
+    };
+    const { client } = connected();
+    const opening = openJobEvents({ clock, log, client, queue: queueOf(model), idle });
+    events.set(model, opening);
+    opening.catch(() => events.delete(model));
+    return opening;
+  };
+
+  const find = (model: string, id: string): Promise<StoredJob | undefined> =>
+    ask(async () => {
+      const queue = opened(model);
+      // The state first: what it says has happened is in the job by then.
+      const state = await queue.getJobState(id);
+      const job = (await queue.getJob(id)) as Job | undefined;
+      return job === undefined ? undefined : storedJob(model, id, state, job);
+    });
+
+  const wait: JobQueues['wait'] = async (model, id, waitMs, signal) => {
+    const untilUs = clock.nowUs() + waitMs * 1000;
+    if (waiters.size >= WAITERS_MAX) {
+      throw new NereidError('UNAVAILABLE', `more than ${WAITERS_MAX} clients wait for jobs; ask without waiting`);
+    }
+    let wake = () => {};
+    const waiter = () => wake();
+    waiters.add(waiter);
+    signal?.addEventListener('abort', waiter);
+    let stop: (() => void) | undefined;
+    try {
+      const open = await ask(() => eventsOf(model));
+      let ended = false;
+      stop = open.listen(id, () => {
+        ended = true;
+        wake();
+      });
+      for (;;) {
+        ended = false;
+        const job = await find(model, id);
+        const leftUs = untilUs - clock.nowUs();
+        if (job === undefined || isOver(job.state) || leftUs <= 0 || signal?.aborted) return job;
+        await new Promise<void>((resolve) => {
+          const timer = clock.at(clock.nowUs() + Math.min(leftUs, LOOK_MS * 1000), () => wake());
+          wake = () => {
+            timer.cancel();
+            wake = () => {};
+            resolve();
+          };
+          if (ended) wake();
+        });
+        if (closing !== undefined) return job;
+      }
+    } finally {
+      stop?.();
+      waiters.delete(waiter);
+      signal?.removeEventListener('abort', waiter);
+    }
+  };
+
+  const shutDown = async () => {
+    for (const waiter of [...waiters]) waiter();
+    const open = await Promise.allSettled(events.values());
+    events.clear();
+    await Promise.all(open.map((each) => (each.status === 'fulfilled' ? each.value.close() : undefined)));
+    await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
+    queues.clear();
+    connection?.close();
+  };
+
+  return {
+    url: connector.url,
+    queue: queueOf,
+    find,
+    wait,
+    async add(model, job) {
+      await ask(() => opened(model).add(JOB_NAME, job.data, jobOptions(job)));
+    },
+    counts: (model) =>
+      ask(async () => {
+        const counts = await opened(model).getJobCounts();
+        const sum = (...names: readonly string[]) => names.reduce((total, name) => total + (counts[name] ?? 0), 0);
+        return {
+          waiting: sum('waiting', 'wait', 'paused', 'prioritized', 'waiting-children'),
+          delayed: sum('delayed'),
+          running: sum('active'),
+          completed: sum('completed'),
+          failed: sum('failed'),
+        };
+      }),
+    take(model, takeOptions) {
+      const { name, prefix: own } = queueOf(model);
+      const { client, ready } = connected();
+      const worker = () =>
+        new Worker(name, null, {
+          connection: client,
+          prefix: own,
+          name: takeOptions.by,
+          autorun: false,
+          lockDuration: timing.job_lock_ms,
+          stalledInterval: timing.job_stalled_ms,
+          maxStalledCount: STALLS_MAX,
+          drainDelay: BLOCK_S,
+        });
+      return createJobTaker({
+        clock,
+        log,
+        queue: name,
+        worker,
+        ready,
+        lockMs: timing.job_lock_ms,
+        options: takeOptions,
+      });
+    },
+    close() {
+      closing ??= shutDown();
+      return closing;
+    },
+    get waiters() {
+      return waiters.size;
+    },
+  };
+}
+
+function jobOptions(job: NewJob) {
+  const keep = { age: Math.max(job.resultTtlS, KEEP_S_MIN) };
+  return {
+    jobId: job.id,
+    timestamp: job.createdMs,
+    priority: job.priority,
+    delay: job.delayMs,
+    attempts: job.attempts,
+    backoff: { type: 'exponential', delay: BACKOFF_MS },
+    removeOnComplete: keep,
+    removeOnFail: keep,
+  };
+}
+
+function isOver(state: JobState): boolean {
+  return state === 'completed' || state === 'failed';
+}
+
+function storedJob(model: string, id: string, state: string, job: Job): StoredJob {
+  return {
+    model,
+    id,
+    state: jobState(state),
+    data: job.data,
+    result: job.returnvalue,
+    failedReason: job.failedReason,
+    createdMs: job.timestamp,
+    startedMs: job.processedOn,
+    finishedMs: job.finishedOn,
+    attemptsMade: job.attemptsMade,
+    attemptsMax: Math.max(1, job.opts.attempts ?? 1),
+  };
+}
+
+/** BullMQ's states of jobs that wait are many, and one is `unknown` while a job moves. */
+function jobState(state: string): JobState {
+  switch (state) {
+    case 'active':
+      return 'running';
+    case 'completed':
+    case 'failed':
+    case 'delayed':
+      return state;
+    default:
+      return 'waiting';
+  }
+}

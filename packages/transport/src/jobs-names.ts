@@ -1,0 +1,51 @@
+import { randomBytes } from 'node:crypto';
+
+/** Percent-encoded outside A-Z a-z 0-9 _ . - */
+function encodeName(name: string): string {
+  return encodeURIComponent(name).replaceAll(/[!'()*~]/g, (character) => {
+    return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
+  });
+}
+
+/** The BullMQ queue of a model. */
+export function jobQueueName(model: string): string {
+  return `infer.${encodeName(model)}`;
+}
+
+/** BullMQ's key prefix of a model's queue: `%m` stands for the model. */
+export function jobQueuePrefix(prefix: string, model: string): string {
+  return prefix.replaceAll('%m', encodeName(model));
+}
+
+/** A job's id for clients, which fits into a path as it is: `<model>~<BullMQ id>`, both encoded. */
+export function publicJobId(model: string, id: string): string {
+  return `${encodeName(model)}~${encodeName(id)}`;
+}
+
+/** Model and BullMQ id of a public id; undefined where it is none. */
+export function parsePublicJobId(text: string): { readonly model: string; readonly id: string } | undefined {
+  const [model = '', id = '', more] = text.split('~');
+  if (model === '' || id === '' || more !== undefined) return undefined;
+  try {
+    return { model: decodeURIComponent(model), id: decodeURIComponent(id) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Crockford's base 32. */
+const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+const TIME_DIGITS = 10;
+const RANDOM_DIGITS = 16;
+
+/** A ULID: milliseconds since the epoch in 10 digits, then 80 random bits in 16; later ones sort later. */
+export function newJobId(wallMs: number): string {
+  let time = '';
+  for (let left = Math.floor(wallMs); time.length < TIME_DIGITS; left = Math.floor(left / DIGITS.length)) {
+    time = DIGITS.charAt(left % DIGITS.length) + time;
+  }
+  let random = '';
+  // 256 is a multiple of 32, so each digit is as likely.
+  for (const byte of randomBytes(RANDOM_DIGITS)) random += DIGITS.charAt(byte % DIGITS.length);
+  return time + random;
+}

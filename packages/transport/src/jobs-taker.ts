@@ -1,0 +1,243 @@
+import type { Clock, Log, Timer } from '@nereid/runtime';
+import { type Job, UnrecoverableError, type Worker } from 'bullmq';
+import type { JobTaker, TakeOptions } from './jobs.ts';
+
+export interface JobTakerParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Makes a worker without a processor: its jobs are fetched by hand. */
+  readonly worker: () => Worker;
+  /** Resolves once Redis is there: a worker made without it never starts. */
+  readonly ready: () => Promise<void>;
+  /** Its name, for logs. */
+  readonly queue: string;
+  readonly lockMs: number;
+  readonly options: TakeOptions;
+}
+
+/** So many jobs are asked for at a time, once as many were there the time before. */
+const TAKES_AT_ONCE_MAX = 16;
+const RENEWALS_PER_LOCK = 3;
+/** Between two tries while Redis does not answer. */
+const RETRY_MS = 200;
+/** A wait for jobs that ends at once (a rate limit, a marker of a delayed job) is not repeated sooner. */
+const EMPTY_PAUSE_MS = 20;
+/** Milliseconds below which a wait counts as none. */
+const EMPTY_WAIT_MS = 5;
+/** Once closing, a step that fails is tried so often; then the lock's end frees the job. */
+const CLOSING_TRIES_MAX = 2;
+const BACKOFFS: ReadonlySet<string> = new Set(['fixed', 'exponential']);
+
+interface HeldJob {
+  readonly job: Job;
+  readonly token: string;
+  /** Set once it is being ended. */
+  ending: Promise<void> | undefined;
+}
+
+export function createJobTaker(parts: JobTakerParts): JobTaker {
+  const { clock, lockMs, options } = parts;
+  const log = parts.log.child({ queue: parts.queue });
+  const held = new Map<string, HeldJob>();
+  let worker: Worker | undefined;
+  let closing: Promise<void> | undefined;
+  let renewal: Timer | undefined;
+  let wake: (() => void) | undefined;
+  let tellClosed = () => {};
+  const closed = new Promise<void>((resolve) => {
+    tellClosed = resolve;
+  });
+
+  const isClosed = () => closing !== undefined;
+
+  /** Waits so long, or for ever, or until something changed. */
+  const pause = (ms?: number) =>
+    new Promise<void>((resolve) => {
+      const timer = ms === undefined ? undefined : clock.at(clock.nowUs() + ms * 1000, () => more());
+      wake = () => {
+        timer?.cancel();
+        wake = undefined;
+        resolve();
+      };
+      if (isClosed()) wake();
+    });
+
+  const more = () => wake?.();
+
+  const keep = (job: Job, token: string) => {
+    const { id } = job;
+    if (id === undefined) return;
+    held.set(id, { job, token, ending: undefined });
+    if (isClosed()) return;
+    if (job.deferredFailure !== undefined) void fail(id, job.deferredFailure, false);
+    else if (!options.taken({ id, data: job.data, createdMs: job.timestamp })) void putBack(id, 0);
+  };
+
+  /** The jobs that are there now, up to a number; how many there were. */
+  const takeNow = async (from: Worker, count: number): Promise<number> => {
+    const token = options.token();
+    const jobs = await Promise.all(
+      Array.from({ length: count }, () => from.getNextJob(token, { block: false }) as Promise<Job | undefined>),
+    );
+    const found = jobs.filter((job) => job !== undefined);
+    for (const job of found) keep(job, token);
+    return found.length;
+  };
+
+  const waitForOne = async (from: Worker) => {
+    const token = options.token();
+    const askedUs = clock.nowUs();
+    const job = (await from.getNextJob(token)) as Job | undefined;
+    if (job !== undefined) keep(job, token);
+    else if (clock.nowUs() - askedUs < EMPTY_WAIT_MS * 1000) await pause(EMPTY_PAUSE_MS);
+  };
+
+  /** A worker that is up; undefined where the taker is closed first. */
+  const start = async (): Promise<Worker | undefined> => {
+    while (!isClosed()) {
+      let starting: Worker | undefined;
+      try {
+        await Promise.race([parts.ready(), closed]);
+        if (isClosed()) break;
+        starting = parts.worker();
+        starting.on('error', (error) => log.debug({ err: error }, 'job queue'));
+        await Promise.race([starting.waitUntilReady(), closed]);
+        worker = starting;
+        await starting.startStalledCheckTimer();
+        return starting;
+      } catch (error) {
+        log.debug({ err: error }, 'not taking jobs yet, trying again');
+        await starting?.close(true);
+        await pause(RETRY_MS);
+      }
+    }
+    return undefined;
+  };
+
+  const takeAll = async (from: Worker) => {
+    let atOnce = 1;
+    while (!isClosed()) {
+      const room = options.room();
+      if (room <= 0) {
+        await pause();
+        continue;
+      }
+      try {
+        const asked = Math.min(room, atOnce);
+        const found = await takeNow(from, asked);
+        atOnce = found === asked ? Math.min(atOnce * 2, TAKES_AT_ONCE_MAX) : 1;
+        if (found === 0 && !isClosed()) await waitForOne(from);
+      } catch (error) {
+        log.debug({ err: error }, 'jobs not taken, trying again');
+        await pause(RETRY_MS);
+      }
+    }
+  };
+
+  const renewLocks = async () => {
+    const renewed = [...held.entries()];
+    if (worker === undefined || renewed.length === 0) return;
+    const ids = renewed.map(([id]) => id);
+    try {
+      const failed = await worker.extendJobLocks(
+        ids,
+        renewed.map(([, { token }]) => token),
+        lockMs,
+      );
+      for (const id of failed) {
+        const job = held.get(id);
+        // One that is being ended will hear so itself.
+        if (job === undefined || job.ending !== undefined) continue;
+        held.delete(id);
+        log.warn({ job: id }, 'lost the lock of a job');
+        options.lost(id);
+      }
+    } catch (error) {
+      log.debug({ err: error }, 'locks not renewed, trying again');
+    }
+  };
+
+  const scheduleRenewal = () => {
+    renewal = clock.at(clock.nowUs() + (lockMs * 1000) / RENEWALS_PER_LOCK, () => {
+      void renewLocks();
+      scheduleRenewal();
+    });
+  };
+
+  /** Repeats a last step until Redis says yes, or that the job is not ours (any more). */
+  const end = (id: string, step: (job: Job, token: string) => Promise<unknown>): Promise<void> => {
+    const entry = held.get(id);
+    if (entry === undefined) return Promise.resolve();
+    entry.ending ??= untilAnswered(() => step(entry.job, entry.token), id).finally(() => {
+      held.delete(id);
+      more();
+    });
+    return entry.ending;
+  };
+
+  const untilAnswered = async (step: () => Promise<unknown>, id: string) => {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await step();
+        return;
+      } catch (error) {
+        // BullMQ's scripts refuse with a number: no such job, not its lock, not running.
+        if (typeof (error as { code?: unknown }).code === 'number') {
+          log.warn({ err: error, job: id }, 'job is no longer ours');
+          return;
+        }
+        if (isClosed() && attempt > CLOSING_TRIES_MAX) {
+          log.warn({ err: error, job: id }, 'job left to its lock');
+          return;
+        }
+        log.debug({ err: error, job: id }, 'job not ended, trying again');
+        await new Promise<void>((resolve) => clock.at(clock.nowUs() + RETRY_MS * 1000, resolve));
+      }
+    }
+  };
+
+  const fail = (id: string, reason: string, retry: boolean) =>
+    end(id, (job, token) => {
+      const backoff = job.opts.backoff;
+      const unknown = typeof backoff === 'object' && !BACKOFFS.has(backoff.type) ? backoff.type : undefined;
+      const text =
+        retry && unknown !== undefined ? `${reason} (not retried: backoff '${unknown}' is not served)` : reason;
+      const error = retry && unknown === undefined ? new Error(text) : new UnrecoverableError(text);
+      // Where it was made is of no use to whoever reads the job.
+      error.stack = '';
+      return job.moveToFailed(error, token, false);
+    });
+
+  const putBack = (id: string, delayMs: number) =>
+    end(id, (job, token) => (delayMs > 0 ? job.moveToDelayed(clock.wallMs() + delayMs, token) : job.moveToWait(token)));
+
+  const shutDown = async () => {
+    tellClosed();
+    more();
+    // Ends its blocking wait; the connection that ends jobs is not the worker's own, so it goes on.
+    await worker?.close(true);
+    await taking;
+    await Promise.all([...held.keys()].map((id) => putBack(id, 0)));
+    renewal?.cancel();
+  };
+
+  scheduleRenewal();
+  const taking = (async () => {
+    const started = await start();
+    if (started !== undefined) await takeAll(started);
+  })();
+
+  return {
+    get held() {
+      return held.size;
+    },
+    more,
+    complete: (id, result) => end(id, (job, token) => job.moveToCompleted(result, token, false)),
+    fail,
+    putBack,
+    close() {
+      closing ??= shutDown();
+      return closing;
+    },
+  };
+}

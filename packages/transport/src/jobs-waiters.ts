@@ -1,0 +1,95 @@
+import type { Clock, Log, Timer } from '@nereid/runtime';
+import { QueueEvents } from 'bullmq';
+import type { RedisClient } from './redis-connection.ts';
+
+export interface JobEventsParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Copied for the listener's own connection. */
+  readonly client: RedisClient;
+  readonly queue: { readonly name: string; readonly prefix: string };
+  /** Nobody has listened for a while: the events are closed. */
+  readonly idle: () => void;
+}
+
+/** The events of one queue: one connection, however many wait. */
+export interface JobEvents {
+  /** Calls back at each end of that job from now on. Returns how to stop. */
+  listen(id: string, ended: () => void): () => void;
+  close(): Promise<void>;
+}
+
+/** A queue's connection is kept so long after its last waiter. */
+const LINGER_MS = 10_000;
+/** Below what counts as a dead connection, see redis-connection.ts. */
+const BLOCK_MS = 5_000;
+/** Clocks of the nodes of a Cluster may differ by so much. */
+const CLOCK_SLACK_MS = 1_000;
+/** BullMQ waits for ever for a connection that is not there to end. */
+const CLOSE_MS_MAX = 1_000;
+
+/**
+ * Opens a queue's events. What ends after this call began is told, however late the connection is up:
+ * it reads from the present time of Redis on, not from its first read.
+ */
+export async function openJobEvents(parts: JobEventsParts): Promise<JobEvents> {
+  const { clock, log, client, queue } = parts;
+  const listeners = new Map<string, Set<() => void>>();
+  let linger: Timer | undefined;
+  let closing: Promise<void> | undefined;
+
+  const [seconds] = await client.time();
+  const events = new QueueEvents(queue.name, {
+    connection: client,
+    prefix: queue.prefix,
+    lastEventId: `${Number(seconds) * 1000 - CLOCK_SLACK_MS}-0`,
+    blockingTimeout: BLOCK_MS,
+  });
+
+  const tell = ({ jobId }: { readonly jobId: string }) => {
+    for (const ended of listeners.get(jobId) ?? []) ended();
+  };
+  events.on('completed', tell);
+  events.on('failed', tell);
+  events.on('removed', tell);
+  events.on('error', (error) => log.debug({ err: error, queue: queue.name }, 'events of a job queue'));
+
+  const lingerOn = () => {
+    linger = clock.at(clock.nowUs() + LINGER_MS * 1000, parts.idle);
+  };
+
+  lingerOn();
+
+  const shutDown = async () => {
+    linger?.cancel();
+    let timer: Timer | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = clock.at(clock.nowUs() + CLOSE_MS_MAX * 1000, resolve);
+    });
+    const closed = events.close().catch((error) => log.debug({ err: error }, 'events of a job queue not closed'));
+    await Promise.race([closed, late]);
+    timer?.cancel();
+  };
+
+  return {
+    listen(id, ended) {
+      linger?.cancel();
+      linger = undefined;
+      const own = () => ended();
+      const waiting = listeners.get(id);
+      if (waiting === undefined) listeners.set(id, new Set([own]));
+      else waiting.add(own);
+      return () => {
+        const all = listeners.get(id);
+        all?.delete(own);
+        if (all?.size !== 0) return;
+        listeners.delete(id);
+        if (listeners.size === 0 && closing === undefined) lingerOn();
+      };
+    },
+    close() {
+      closing ??= shutDown();
+      return closing;
+    },
+  };
+}

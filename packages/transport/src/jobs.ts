@@ -1,0 +1,112 @@
+/**
+ * Jobs outlive their senders: BullMQ holds them in Redis, one queue per model, and any BullMQ client may
+ * add them. A job is *waiting* (or *delayed*) until an owner of its model takes it under a lock,
+ * *running* while that lock is renewed, and *completed* or *failed* once the holder of the lock has said
+ * so; with attempts left a failure leads back to delayed or waiting. A lock that runs out frees the job,
+ * and what its former holder says of it after that changes nothing (docs/protocol.md R32).
+ */
+
+export type JobState = 'waiting' | 'delayed' | 'running' | 'completed' | 'failed';
+
+/** A job as Redis holds it. Times are wall-clock milliseconds. */
+export interface StoredJob {
+  readonly model: string;
+  /** BullMQ's id, of this queue only. */
+  readonly id: string;
+  readonly state: JobState;
+  /** As its producer gave them. */
+  readonly data: unknown;
+  /** The return value of a completed job. */
+  readonly result: unknown;
+  /** Of a failed job. */
+  readonly failedReason: string | undefined;
+  readonly createdMs: number;
+  /** Of the latest attempt. */
+  readonly startedMs: number | undefined;
+  readonly finishedMs: number | undefined;
+  readonly attemptsMade: number;
+  readonly attemptsMax: number;
+}
+
+export interface NewJob {
+  /** Chosen by the caller, so that an add whose answer was lost can be repeated. No colon in it, not only digits. */
+  readonly id: string;
+  /** Wall-clock milliseconds. */
+  readonly createdMs: number;
+  /** Goes through JSON. */
+  readonly data: unknown;
+  /** 0 is highest, then 1, 2, … */
+  readonly priority: number;
+  readonly delayMs: number;
+  readonly attempts: number;
+  /** The result is kept at least so long. */
+  readonly resultTtlS: number;
+}
+
+export interface JobCounts {
+  readonly waiting: number;
+  readonly delayed: number;
+  readonly running: number;
+  readonly completed: number;
+  readonly failed: number;
+}
+
+/** All methods that ask Redis reject with UNAVAILABLE where it does not answer. */
+export interface JobQueues {
+  /** Of Redis, without user and password. */
+  readonly url: string;
+  /** What a producer has to name. */
+  queue(model: string): { readonly name: string; readonly prefix: string };
+  /** Resolves once Redis has the job; an id that it has already is left as it is. */
+  add(model: string, job: NewJob): Promise<void>;
+  find(model: string, id: string): Promise<StoredJob | undefined>;
+  /**
+   * The job once it is over, or as it is when the time is up or the signal aborts; undefined where there
+   * is none. Rejects with UNAVAILABLE while too many wait.
+   */
+  wait(model: string, id: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined>;
+  counts(model: string): Promise<JobCounts>;
+  /** Begins to take the model's jobs; the taker is to be closed before the queues. */
+  take(model: string, options: TakeOptions): JobTaker;
+  /** Closes all connections and takes every waiter out. Idempotent. */
+  close(): Promise<void>;
+  /** Callers of `wait` now. */
+  readonly waiters: number;
+}
+
+export interface TakeOptions {
+  /** Whoever takes, told in the job. */
+  readonly by: string;
+  /** The lock's token: owner and epoch. */
+  readonly token: () => string;
+  /** How many more jobs would be taken now. */
+  readonly room: () => number;
+  /** A job is here. False gives it back. */
+  readonly taken: (job: TakenJob) => boolean;
+  /** Its lock was lost: another may run it, and its outcome is no longer wanted here. */
+  readonly lost: (id: string) => void;
+}
+
+export interface TakenJob {
+  readonly id: string;
+  readonly data: unknown;
+  readonly createdMs: number;
+}
+
+/**
+ * Holds taken jobs and renews their locks. Each job is to be ended by one of `complete`, `fail` and
+ * `putBack`; each is repeated until Redis has answered, and does nothing for a job that is not held (any
+ * more). They resolve once the job is off our hands.
+ */
+export interface JobTaker {
+  readonly held: number;
+  /** There may be room again. */
+  more(): void;
+  complete(id: string, result: unknown): Promise<void>;
+  /** `retry`: as the job's attempts and backoff say; else it has failed for good. */
+  fail(id: string, reason: string, retry: boolean): Promise<void>;
+  /** Back to the queue without counting as an attempt, after that time. */
+  putBack(id: string, delayMs: number): Promise<void>;
+  /** Takes no more, lets what is being ended end, puts the rest back. Idempotent. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,134 @@
+import { NereidError } from '@nereid/protocol';
+
+interface RedisKeyRow {
+  /** After the prefix. Its one `{…}` is the hash tag: no command spans two slots of a Cluster. */
+  readonly pattern: `${string}{${'id' | 'model' | 'all'}}${string}`;
+  readonly kind: 'list' | 'hash' | 'string' | 'set' | 'zset' | 'channel';
+  readonly holds: string;
+  readonly ttl: string;
+  readonly deletedBy: string;
+}
+
+/**
+ * Every key and channel that Nereid itself uses in Redis (BullMQ's own have BullMQ's prefix). The names are made
+ * from these patterns, and docs/redis.md has this table.
+ */
+const KEY_TABLE = {
+  mailbox: {
+    pattern: 'mb:{id}',
+    kind: 'list',
+    holds: 'frames that the process has not read yet',
+    ttl: '3 × registration, set by the first push into an empty list and renewed by the reader',
+    deletedBy: 'its reader, by reading and by closing',
+  },
+  mailboxOpen: {
+    pattern: 'mb:{id}:open',
+    kind: 'hash',
+    holds: 'that the mailbox is open, its limits, how many bytes went in',
+    ttl: '3 × registration, renewed by the reader at each heartbeat',
+    deletedBy: 'its reader, by closing',
+  },
+  directoryMeta: {
+    pattern: 'dir:{all}:meta',
+    kind: 'hash',
+    holds: 'version of the directory, highest epoch, grace after a new run',
+    ttl: 'none',
+    deletedBy: 'nobody; one small hash',
+  },
+  directoryProcesses: {
+    pattern: 'dir:{all}:processes',
+    kind: 'hash',
+    holds: 'process → role, draining',
+    ttl: 'per process, see the next',
+    deletedBy: 'the process, or any that finds it expired',
+  },
+  directoryProcessesUntil: {
+    pattern: 'dir:{all}:processes-until',
+    kind: 'zset',
+    holds: 'process → when its registration ends, in Redis’ time',
+    ttl: '2.5 s for a worker, 4 s for others, renewed by its heartbeat',
+    deletedBy: 'as above',
+  },
+  directoryOwners: {
+    pattern: 'dir:{all}:owners',
+    kind: 'hash',
+    holds: 'model → epoch, owner',
+    ttl: 'per model, see the next',
+    deletedBy: 'the owner, or any that finds it expired',
+  },
+  directoryOwnersUntil: {
+    pattern: 'dir:{all}:owners-until',
+    kind: 'zset',
+    holds: 'model → when its lease ends, in Redis’ time',
+    ttl: '2 s, renewed by its owner’s heartbeat',
+    deletedBy: 'as above',
+  },
+  directoryWriters: {
+    pattern: 'dir:{all}:writers',
+    kind: 'hash',
+    holds: 'writer → number of its last call, so that late copies do nothing',
+    ttl: 'per writer, see the next',
+    deletedBy: 'any that finds it expired',
+  },
+  directoryWritersUntil: {
+    pattern: 'dir:{all}:writers-until',
+    kind: 'zset',
+    holds: 'writer → when it is forgotten, in Redis’ time',
+    ttl: '60 s, renewed by each call',
+    deletedBy: 'as above',
+  },
+  directoryRecords: {
+    pattern: 'dir:{all}:records',
+    kind: 'hash',
+    holds: 'model → its record, as JSON',
+    ttl: 'none',
+    deletedBy: 'the owner, when it unloads the model',
+  },
+  directoryRecordVersions: {
+    pattern: 'dir:{all}:record-versions',
+    kind: 'hash',
+    holds: 'model → version of the directory at which its record changed',
+    ttl: 'none',
+    deletedBy: 'as above',
+  },
+  directoryChanges: {
+    pattern: 'dir:{all}:changes',
+    kind: 'channel',
+    holds: 'notices of a new version',
+    ttl: '–',
+    deletedBy: '–',
+  },
+} satisfies Readonly<Record<string, RedisKeyRow>>;
+
+/** Names of keys; the argument is a process id, a model's name or a channel's. */
+export type RedisKeys = { readonly [name in keyof typeof KEY_TABLE]: (tag: string) => string };
+
+const TAG = /\{[a-z]+\}/;
+
+/** The one place of key names. Throws INVALID_ARG for a prefix with braces, which would be taken for hash tags. */
+export function redisKeys(prefix: string): RedisKeys {
+  if (prefix === '' || /[{}\s]/.test(prefix)) {
+    throw new NereidError('INVALID_ARG', `redis prefix '${prefix}': give a name without braces and spaces`);
+  }
+  const names = Object.entries(KEY_TABLE).map(([name, { pattern }]) => {
+    const [before = '', after = ''] = pattern.split(TAG);
+    return [name, (tag: string) => `${prefix}:${before}{${encodeTag(tag)}}${after}`];
+  });
+  return Object.fromEntries(names) as RedisKeys;
+}
+
+/** A model's name may hold any character; a brace within would end the hash tag. */
+function encodeTag(tag: string): string {
+  return tag.replace(/[^A-Za-z0-9_.-]+/g, encodeURIComponent).replace(/[!'()*~]/g, (character) => {
+    return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
+  });
+}
+
+/** The table of keys for docs/redis.md. */
+export function redisKeysMarkdown(): string {
+  const rows = Object.values(KEY_TABLE).map(
+    ({ pattern, kind, holds, ttl, deletedBy }) =>
+      `| \`nereid:${pattern}\` | ${kind} | ${holds} | ${ttl} | ${deletedBy} |`,
+  );
+  return ['| key | kind | holds | TTL | deleted by |', '|---|---|---|---|---|', ...rows, ''].join('\n');
+}
