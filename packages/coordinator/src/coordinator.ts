@@ -1,14 +1,27 @@
 import { LIMITS, type ModelRecord } from '@nereid/config';
 import { type ErrorInfo, errorInfo, type Message, NereidError, type ProcessId } from '@nereid/protocol';
 import type { Clock, Log, Registry } from '@nereid/runtime';
-import type { Directory, Mailbox, Transport } from '@nereid/transport';
+import {
+  type Directory,
+  type JobQueues,
+  type Mailbox,
+  type ProcessRecord,
+  type Timing,
+  type Transport,
+  timing,
+} from '@nereid/transport';
+import { createAtMost } from './at-most.ts';
 import { createConditions } from './conditions.ts';
 import { createIntake, type Intake } from './intake.ts';
+import { createJobIntake, type JobIntake } from './job-intake.ts';
+import { createLeaseLook } from './lease-look.ts';
 import type { ModelReader } from './model-reader.ts';
 import { isIdle, type OwnedModel } from './owned-model.ts';
 import { createOwner, type Owner } from './owner.ts';
+import { createReaper } from './reaper.ts';
 import { startupModels } from './startup-models.ts';
 import { createStatisticsMetrics, type StatisticsMetrics } from './statistics-metrics.ts';
+import { createTicks, type Ticks } from './ticks.ts';
 
 export interface CoordinatorOptions {
   /** `none` loads every model at start; `explicit` only `loadModels` and what `loadModel` is called for. */
@@ -33,7 +46,14 @@ export interface CoordinatorParts {
   readonly log: Log;
   readonly registry: Registry;
   readonly reader: ModelReader;
+  /** Where jobs are; without them only requests are served. */
+  readonly jobs?: JobQueues | undefined;
   readonly options: CoordinatorOptions;
+  /**
+   * When to look for free leases and to ask after what is out. Absent: all roles are in this process,
+   * no message is ever lost and no lease runs out.
+   */
+  readonly timing?: Timing;
 }
 
 export interface LoadFailure {
@@ -44,12 +64,14 @@ export interface LoadFailure {
 /**
  * Owns models, queues their requests and forms their batches.
  *
- * It is *new* until `start`, which registers it and loads the models of its control mode, then
- * *running*. `stop` makes it *stopping*: new requests are refused while what it accepted ends;
- * then its workers drop the models and it is *stopped*, with no lease, record or timer left.
+ * It is *new* until `start`, which registers it and loads those models of its control mode that fall
+ * to it, then *running*: it takes over what other coordinators leave. `stop` makes it *stopping*: new
+ * requests are refused, or sent on to the next owner, while what it accepted ends. Then it hands its
+ * models over where another coordinator lives, or a gateway that waits for one; else its workers drop
+ * them and the records go. It is *stopped* with no lease or timer left.
  */
 export interface Coordinator {
-  /** Resolves when each model to load at start is ready or has failed; the failures are returned. */
+  /** Resolves when each model that falls to it is ready or has failed; the failures are returned. */
   start(): Promise<readonly LoadFailure[]>;
   /** Resolves with the model's record once it is ready on each worker; rejects with Triton's text. Only with `explicit`. */
   loadModel(name: string): Promise<ModelRecord>;
@@ -71,6 +93,8 @@ export interface CoordinatorCounts {
 const MODEL_LOAD_THREADS = 4;
 const WORKER_WAIT_MS = 10_000;
 const STOP_DEADLINE_MS = 30_000;
+/** A job's request that no queue knows is without its answer for so long before it runs again. */
+const JOB_ANSWER_WAIT_MS = 1_000;
 
 /** Triton's text, in every mode but `explicit` (model_repository_manager.cc). */
 const NOT_EXPLICIT = 'explicit model load / unload is not allowed if polling is enabled';
@@ -79,6 +103,9 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   const { id, clock, directory, log, options } = parts;
   const models = new Map<string, OwnedModel>();
   const conditions = createConditions();
+  const look = createLeaseLook({ id, directory, look_ms: (parts.timing ?? timing()).lease_look_ms });
+  /** Named by the control mode at start. */
+  let wanted: readonly string[] = [];
   let stopping = false;
   let stopped: Promise<void> | undefined;
   let running: Running | undefined;
@@ -88,7 +115,27 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       for (const message of messages) take(message);
     });
     const metrics = createStatisticsMetrics(parts.registry);
-    const intake = createIntake({ id, clock, mailbox, directory, models, stopping: () => stopping });
+    const intake = createIntake({
+      id,
+      clock,
+      mailbox,
+      directory,
+      models,
+      stopping: () => stopping,
+      handingOver: () => stopping && handsOver(),
+      taking: (name) => running?.owner.taking(name) === true,
+      early_max: options.queueMax ?? LIMITS.requests_queued_max,
+    });
+    const jobs =
+      parts.jobs === undefined
+        ? undefined
+        : createJobIntake({
+            ...parts,
+            queues: parts.jobs,
+            intake,
+            stopping: () => stopping,
+            answerWaitMs: JOB_ANSWER_WAIT_MS,
+          });
     const owner = createOwner({
       id,
       clock,
@@ -101,6 +148,9 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       models,
       stopping: () => stopping,
       answer: intake.answer,
+      jobs,
+      taken: intake.taken,
+      limitLoads: createAtMost(options.modelLoadThreads ?? MODEL_LOAD_THREADS),
       limits: {
         queue_max: options.queueMax ?? LIMITS.requests_queued_max,
         instance_depth: options.instanceDepth,
@@ -109,13 +159,70 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     });
     const unwatch = directory.watch((change) => {
       if (change.type === 'process') owner.workersChanged();
+      else if (change.type === 'owner') {
+        owner.ownerChanged(change.model);
+        if (directory.owner(change.model) === undefined) takeFree();
+      }
     });
-    return { mailbox, metrics, intake, owner, unwatch };
+    const unlisten = parts.transport.onInterruption(owner.interrupted);
+    const unlink = () => {
+      unwatch();
+      unlisten();
+    };
+    return { mailbox, metrics, intake, jobs, owner, ticks: createTicks(clock), unlink };
+  };
+
+  const startTicks = (times: Timing, { ticks, owner }: Running) => {
+    ticks.every(times.lease_look_ms, () => {
+      owner.checkLeases();
+      takeFree();
+    });
+    ticks.every(times.sweep_ms, () => {
+      owner.workersChanged();
+      owner.probe(times);
+    });
+    const reaper = createReaper({ id, directory, transport: parts.transport });
+    ticks.every(times.probe_worker_ms, () => {
+      reaper.reap().catch((error) => log.warn({ err: error }, 'what is dead not reaped'));
+    });
+  };
+
+  /** With `explicit`, what any coordinator was told to load is wanted of each: its record says so. */
+  const desired = () =>
+    options.controlMode === 'none'
+      ? wanted
+      : new Set([
+          ...wanted,
+          ...directory.records().flatMap(({ name, versions }) => (versions.some(isReady) ? [name] : [])),
+        ]);
+
+  /** The desired models that nobody owns or minds and that fall to this coordinator now. */
+  const freeModels = (owner: Owner): readonly string[] =>
+    look.toTake(
+      [...desired()].filter((name) => !owner.minds(name)),
+      clock.nowUs(),
+    );
+
+  const takeFree = () => {
+    if (running === undefined || stopping) return;
+    for (const name of freeModels(running.owner)) {
+      running.owner.take(name, false).catch((error) => log.warn({ err: error, model: name }, 'model not taken'));
+    }
+  };
+
+  /**
+   * The models are wanted after this coordinator: another can take them over, or gateways wait for one.
+   * In one process all roles stop together.
+   */
+  const handsOver = () => {
+    const goesOn = (process: ProcessRecord) => process.id !== id && !process.draining;
+    const others = [...directory.processes('coordinator'), ...directory.processes('gateway')];
+    return parts.timing !== undefined && others.some(goesOn);
   };
 
   const take = (message: Message) => {
     if (running === undefined) return;
-    const { intake, owner } = running;
+    const { intake, jobs, owner } = running;
     switch (message.kind) {
       case 'infer':
         intake.infer(message);
@@ -128,6 +235,9 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
         break;
       case 'described':
         owner.described(message);
+        break;
+      case 'response':
+        jobs?.response(message);
         break;
       case 'refused':
         owner.refused(message).catch((error) => log.error({ err: error, model: message.model }, 'lease not renewed'));
@@ -147,39 +257,50 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     return ownerNow();
   };
 
-  /** Loads models side by side, so many at a time; each that fails is told and the others go on. */
-  const loadAll = async (names: readonly string[]): Promise<LoadFailure[]> => {
+  /** Takes models side by side; each that fails is told and the others go on. */
+  const takeAll = async (names: readonly string[]): Promise<LoadFailure[]> => {
     const owner = ownerNow();
     const failures: LoadFailure[] = [];
-    const waiting = [...names];
-    const loadOneAfterAnother = async () => {
-      for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
-        try {
-          await owner.load(name);
-        } catch (error) {
-          failures.push({ model: name, error: errorInfo(error) });
-        }
+    const takeOne = async (name: string) => {
+      try {
+        await owner.take(name, true);
+      } catch (error) {
+        // Another coordinator was faster.
+        if (directory.owner(name) !== undefined && !owner.minds(name)) return;
+        failures.push({ model: name, error: errorInfo(error) });
       }
     };
-    await Promise.all(Array.from({ length: options.modelLoadThreads ?? MODEL_LOAD_THREADS }, loadOneAfterAnother));
+    await Promise.all(names.map(takeOne));
     return failures.sort((a, b) => (a.model < b.model ? -1 : 1));
+  };
+
+  /** For the end: what a directory that does not answer still has of this coordinator runs out by itself. */
+  const tell = async (step: () => Promise<void>) => {
+    try {
+      await step();
+    } catch (error) {
+      log.warn({ err: error }, 'the directory was not told');
+    }
   };
 
   const shutDown = async (deadlineMs: number) => {
     stopping = true;
     if (running === undefined) return;
-    const { mailbox, metrics, owner, unwatch } = running;
+    const { mailbox, metrics, jobs, owner, ticks, unlink } = running;
     const deadline = clock.at(clock.nowUs() + deadlineMs * 1000, () => conditions.abandon());
-    await directory.register({ id, role: 'coordinator', draining: true });
+    await tell(() => directory.register({ id, role: 'coordinator', draining: true }));
     conditions.check();
     await conditions.wait(() => [...models.values()].every(isIdle));
-    await owner.release();
+    // Leases last: whoever takes one over finds nothing of this owner's under way.
+    await tell(() => (handsOver() ? owner.handOver() : owner.release()));
+    await jobs?.close();
     deadline.cancel();
     conditions.abandon();
-    unwatch();
+    ticks.close();
+    unlink();
     metrics.close();
-    await directory.leave(id);
     await mailbox.close();
+    await tell(() => directory.leave(id));
     running = undefined;
   };
 
@@ -187,7 +308,10 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     async start() {
       running = open();
       await directory.register({ id, role: 'coordinator', draining: false });
-      return loadAll(await startupModels(options, parts.reader));
+      wanted = await startupModels(options, parts.reader);
+      const started = takeAll(freeModels(running.owner));
+      if (parts.timing !== undefined) startTicks(parts.timing, running);
+      return started;
     },
     loadModel: async (name) => explicitOwner().load(name),
     unloadModel: async (name) => explicitOwner().unload(name),
@@ -211,6 +335,13 @@ interface Running {
   readonly mailbox: Mailbox;
   readonly metrics: StatisticsMetrics;
   readonly intake: Intake;
+  readonly jobs: JobIntake | undefined;
   readonly owner: Owner;
-  readonly unwatch: () => void;
+  readonly ticks: Ticks;
+  /** Hears no more of directory and transport. */
+  readonly unlink: () => void;
+}
+
+function isReady({ state }: ModelRecord['versions'][number]): boolean {
+  return state === 'READY';
 }

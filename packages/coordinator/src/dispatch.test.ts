@@ -89,7 +89,7 @@ describe('a request', () => {
   test('a model that another coordinator owns is handed on', async () => {
     const { gateway, coordinator, directory } = await serving();
     const known = await directory.acquire('x', 'co-2');
-    const request = gateway.infer(fakeRequest('x'));
+    const request = gateway.infer(fakeRequest('x'), { epoch: { number: 1, owner: 'co-1' } });
     await settle();
     expect(gateway.stale).toEqual([{ kind: 'stale', model: 'x', id: request, known }]);
     await coordinator.stop();

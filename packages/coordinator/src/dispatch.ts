@@ -1,90 +1,27 @@
-import type {
-  BatchTiming,
-  CancelMessage,
-  DoneEntry,
-  DoneMessage,
-  ErrorInfo,
-  FailureReason,
-  InferMessage,
-  InstanceDescription,
-  ProcessId,
-} from '@nereid/protocol';
-import type { Clock, Timer } from '@nereid/runtime';
 import {
-  type Decision,
-  type InstanceKey,
-  nextMeanRunUs,
-  type QueuedRequest,
-  type ScheduleEvent,
-  type Scheduler,
-} from '@nereid/scheduler';
-import type { Mailbox } from '@nereid/transport';
-import { countSuccess, type ModelStatistics } from './model-statistics.ts';
+  type BatchTiming,
+  compareEpochs,
+  type DoneEntry,
+  type DoneMessage,
+  type ErrorInfo,
+  type FailureReason,
+  type ProcessId,
+} from '@nereid/protocol';
+import type { Timer } from '@nereid/runtime';
+import { type Decision, type InstanceKey, nextMeanRunUs, type ScheduleEvent } from '@nereid/scheduler';
+import { createInstancePlaces } from './instance-places.ts';
+import { countSuccess } from './model-statistics.ts';
 import { CANCELLED, DEADLINE_PASSED, INSTANCE_LOST, QUEUE_FULL, withRequestId } from './request-error.ts';
-import { type BatchSource, batchOf, behindOthers, executeMessage, type SentBatch } from './sent-batch.ts';
-
-/** A request from its arrival until its outcome. */
-export interface OwnedRequest extends QueuedRequest {
-  readonly message: InferMessage;
-  /** Monotonic microseconds, undefined for none. Only waiting is bounded by it. */
-  readonly deadlineUs: number | undefined;
-}
-
-export interface QueueParts extends BatchSource {
-  readonly clock: Clock;
-  readonly mailbox: Mailbox;
-  /** The next batch number of the epoch. */
-  readonly nextBatch: () => number;
-  readonly scheduler: Scheduler<OwnedRequest>;
-  /** Batches that an instance holds at a time, running and waiting in its worker, by what one takes on average. */
-  readonly instanceDepth: (meanRunUs: number | undefined) => number;
-  readonly statistics: ModelStatistics;
-  /** Answers the request's gateway in place of a worker. */
-  readonly answer: (message: InferMessage, error: ErrorInfo) => void;
-  /** Called when the last request has got its outcome. */
-  readonly idle: () => void;
-}
-
-/**
- * The requests of one model version, from arrival to outcome.
- *
- * A request is *queued* from `arrive`, held by the scheduler; then *running*, part of one batch
- * that a worker holds; then over, and its id forgotten. Queued requests end here: refused,
- * cancelled, or past their deadline. Running ones end with their batch's `done`; the worker has
- * answered the gateway by then. Where a batch is lost with its worker its requests are queued once
- * more, since nobody answered them, and fail if that happens again.
- *
- * A running request that is cancelled is still in its batch, whose worker is told of it: it does not
- * run the request if it can help it, and in any case ends it as cancelled.
- *
- * An instance is *known* while its worker says that it is ready; only then does the scheduler have
- * its free places. Batches in flight outlive that: the worker of a dead instance still ends them.
- */
-export interface VersionQueue {
-  readonly waiting: number;
-  /** Requests in batches that workers hold. */
-  readonly running: number;
-  /** Accepted and not yet executing: waiting here, or in a worker behind another batch. */
-  readonly pending: number;
-  knows(id: string): boolean;
-  arrive(request: OwnedRequest): void;
-  /** Nobody waits for the request any more. False where it is not known here. */
-  cancel(message: CancelMessage): boolean;
-  /** What a worker says that it holds of this version, all of it. */
-  describe(worker: ProcessId, instances: readonly InstanceDescription[]): void;
-  workerGone(worker: ProcessId): void;
-  done(message: DoneMessage): void;
-  /** The worker refused the batch unseen: its requests are queued again. */
-  undelivered(batch: number): void;
-  /** Ends every queued request with that error. */
-  failQueued(error: ErrorInfo): void;
-  /** Ends all and drops all timers; batches still out are no longer waited for. */
-  close(error: ErrorInfo): void;
-}
+import { createRunningElsewhere } from './running-elsewhere.ts';
+import { behindOthers, executeMessage, outSinceUs, type SentBatch, unlistedBatches } from './sent-batch.ts';
+import type { OwnedRequest, QueueParts, VersionQueue } from './version-queue.ts';
 
 interface Entry {
   readonly request: OwnedRequest;
   running: boolean;
+  /** While running: in this batch, or elsewhere at that worker. */
+  batch: SentBatch | undefined;
+  elsewhere: ProcessId | undefined;
   /** While running: not to run again, should its batch be lost. */
   cancelled: boolean;
   /** Batches lost with this request in them. */
@@ -92,24 +29,17 @@ interface Entry {
   deadline: Timer | undefined;
 }
 
-interface Instance {
-  readonly worker: ProcessId;
-  readonly index: number;
-  known: boolean;
-  /** Batches out on it. */
-  batches: number;
-  /** Free places that the scheduler has for it. */
-  places: number;
-}
-
 /** A request whose batch is lost is tried once more; the second loss may be its own doing. */
 const LOSSES_MAX = 1;
+
+const NOTHING: ReadonlySet<string> = new Set();
 
 export function createVersionQueue(parts: QueueParts): VersionQueue {
   const { clock, mailbox, scheduler, statistics } = parts;
   const entries = new Map<string, Entry>();
   const batches = new Map<number, SentBatch>();
-  const instances = new Map<InstanceKey, Instance>();
+  const elsewhere = createRunningElsewhere();
+  let closed = false;
   let wake: Timer | undefined;
   let meanRunUs: number | undefined;
 
@@ -124,6 +54,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   };
 
   const apply = (decision: Decision<OwnedRequest>) => {
+    if (closed) return;
     switch (decision.type) {
       case 'dispatch':
         dispatch(decision.instance, decision.batch);
@@ -142,24 +73,26 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   };
 
   const dispatch = (key: InstanceKey, requests: readonly OwnedRequest[]) => {
-    const instance = instances.get(key);
+    if (!parts.holdsLease()) {
+      parts.leaseLost();
+      return;
+    }
+    const instance = places.take(key);
     if (instance === undefined) return;
     const batch: SentBatch = {
       number: parts.nextBatch(),
+      epoch: parts.epoch(),
       worker: instance.worker,
       instance: key,
       requests,
       sentUs: clock.nowUs(),
     };
     batches.set(batch.number, batch);
-    instance.batches++;
-    instance.places--;
     for (const request of requests) {
       const entry = entries.get(request.id);
       if (entry === undefined) continue;
-      entry.running = true;
-      entry.deadline?.cancel();
-      entry.deadline = undefined;
+      run(entry);
+      entry.batch = batch;
     }
     mailbox.send(instance.worker, executeMessage(parts, batch, instance.index), (reason) => {
       if (reason === 'gone') self.workerGone(instance.worker);
@@ -167,27 +100,31 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     });
   };
 
+  const places = createInstancePlaces({
+    depth: () => parts.instanceDepth(meanRunUs),
+    free: (instance) => step({ type: 'instance-free', instance }),
+    lost: (instance) => step({ type: 'instance-lost', instance }),
+  });
+
   /** Takes the batch off its instance; whoever calls sees to its requests, then to the free place. */
   const closeBatch = (number: number): SentBatch | undefined => {
     const batch = batches.get(number);
-    const instance = batch === undefined ? undefined : instances.get(batch.instance);
     if (batch === undefined) return undefined;
     batches.delete(number);
-    if (instance !== undefined) {
-      instance.batches--;
-      if (!instance.known && instance.batches === 0) instances.delete(batch.instance);
-    }
+    places.leave(batch.instance);
     return batch;
   };
 
-  /** Gives the scheduler the places that the instance has by its depth; each may take a batch at once. */
-  const offer = (key: InstanceKey) => {
-    const instance = instances.get(key);
-    const depth = parts.instanceDepth(meanRunUs);
-    while (instance?.known === true && instance.batches + instance.places < depth) {
-      instance.places++;
-      step({ type: 'instance-free', instance: key });
-    }
+  const run = (entry: Entry) => {
+    entry.running = true;
+    entry.deadline?.cancel();
+    entry.deadline = undefined;
+  };
+
+  /** It runs at that worker already, in a batch of an earlier owner. */
+  const runElsewhere = (entry: Entry, worker: ProcessId) => {
+    run(entry);
+    entry.elsewhere = worker;
   };
 
   const forget = (id: string) => {
@@ -209,7 +146,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     const batch = closeBatch(number);
     if (batch === undefined) return;
     for (const request of batch.requests) end(request, withRequestId(request.message.request, QUEUE_FULL), 'REJECTED');
-    offer(batch.instance);
+    places.offer(batch.instance);
   };
 
   /** Puts the request of a lost batch back, or fails it. */
@@ -229,6 +166,8 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   const enqueue = (entry: Entry) => {
     const { request } = entry;
     entry.running = false;
+    entry.batch = undefined;
+    entry.elsewhere = undefined;
     if (request.deadlineUs !== undefined) {
       entry.deadline = clock.at(request.deadlineUs, () => {
         entry.deadline = undefined;
@@ -248,13 +187,14 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     return true;
   };
 
-  const settle = (batch: SentBatch, request: OwnedRequest, done: DoneEntry, message: DoneMessage) => {
+  /** `sentUs`: when its batch was sent, as far as is known. */
+  const settle = (request: OwnedRequest, sentUs: number, done: DoneEntry, message: DoneMessage) => {
     switch (done.result) {
       case 'ok':
         countSuccess(
           statistics,
           request.rows,
-          { arrivedUs: request.arrivedUs, sentUs: batch.sentUs, doneUs: clock.nowUs() },
+          { arrivedUs: request.arrivedUs, sentUs, doneUs: clock.nowUs() },
           message.timing,
         );
         break;
@@ -267,6 +207,12 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       case 'duplicate':
         // The first copy is counted where it runs.
         break;
+      case 'noslot': {
+        // Its worker takes no more: it runs elsewhere, which is no loss.
+        const entry = entries.get(request.id);
+        if (entry !== undefined) requeue(entry);
+        return;
+      }
       default:
         end(request, { code: 'INTERNAL', message: `the worker did not run the request: ${done.result}` }, 'OTHER');
         return;
@@ -274,22 +220,34 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     forget(request.id);
   };
 
-  const lose = (key: InstanceKey, instance: Instance) => {
-    if (!instance.known) return;
-    instance.known = false;
-    instance.places = 0;
-    if (instance.batches === 0) instances.delete(key);
-    step({ type: 'instance-lost', instance: key });
+  /** Of a batch that an earlier owner sent, or this one before its worker was held for gone. */
+  const otherDone = (message: DoneMessage) => {
+    for (const done of message.entries) {
+      const entry = entries.get(done.id);
+      if (elsewhere.worker(done.id) !== message.worker) continue;
+      elsewhere.delete(done.id);
+      if (entry?.elsewhere === message.worker) settle(entry.request, entry.request.arrivedUs, done, message);
+    }
+    if (message.executed) statistics.executions++;
+    places.otherLeft(`${message.worker}/${message.instance}`);
   };
 
-  const discover = (worker: ProcessId, index: number) => {
-    const key = `${worker}/${index}`;
-    const instance = instances.get(key) ?? { worker, index, known: false, batches: 0, places: 0 };
-    if (instance.known) return;
-    instances.set(key, instance);
-    instance.known = true;
-    offer(key);
+  /** What the worker no longer runs is queued again; what it runs already is not run a second time. */
+  const takeOver = (worker: ProcessId, running: ReadonlySet<string>) => {
+    const { found, over } = elsewhere.replace(worker, running, (id) => entries.get(id)?.batch !== undefined);
+    for (const id of found) {
+      const entry = entries.get(id);
+      if (entry === undefined || entry.running) continue;
+      runElsewhere(entry, worker);
+      step({ type: 'cancelled', id });
+    }
+    return over.flatMap((id) => {
+      const entry = entries.get(id);
+      return entry?.elsewhere === worker ? [entry] : [];
+    });
   };
+
+  const isOurs = (number: number, instance: InstanceKey) => batches.get(number)?.instance === instance;
 
   const self: VersionQueue = {
     get waiting() {
@@ -303,67 +261,91 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     },
     knows: (id) => entries.has(id),
     arrive(request) {
-      const entry: Entry = { request, running: false, cancelled: false, losses: 0, deadline: undefined };
+      const entry: Entry = {
+        request,
+        running: false,
+        batch: undefined,
+        elsewhere: undefined,
+        cancelled: false,
+        losses: 0,
+        deadline: undefined,
+      };
       entries.set(request.id, entry);
-      enqueue(entry);
+      const worker = elsewhere.worker(request.id);
+      if (worker === undefined) enqueue(entry);
+      else runElsewhere(entry, worker);
     },
     cancel(message) {
       const entry = entries.get(message.id);
       if (entry === undefined) return false;
       if (leave(message.id, CANCELLED, 'CANCELED')) return true;
       entry.cancelled = true;
-      const batch = batchOf(message.id, batches.values());
-      if (batch !== undefined) mailbox.send(batch.worker, { ...message, epoch: parts.epoch() });
+      const worker = entry.batch?.worker ?? entry.elsewhere;
+      if (worker !== undefined) mailbox.send(worker, { ...message, epoch: parts.epoch() });
       return true;
     },
-    describe(worker, described) {
-      const ready = new Set<number>();
-      for (const instance of described) if (instance.ready && !instance.passive) ready.add(instance.index);
-      for (const [key, instance] of instances) {
-        if (instance.worker === worker && !ready.has(instance.index)) lose(key, instance);
-      }
-      for (const index of ready) discover(worker, index);
+    describe(worker, { instances, running, sentUpTo }) {
+      const lost = unlistedBatches(batches.values(), worker, running, sentUpTo);
+      for (const batch of lost) closeBatch(batch.number);
+      const over = takeOver(worker, running);
+      places.describe(worker, instances, isOurs);
+      for (const batch of lost) for (const request of batch.requests) retry(request);
+      for (const entry of over) requeue(entry);
     },
+    withdraw: places.withdraw,
     workerGone(worker) {
-      for (const [key, instance] of instances) if (instance.worker === worker) lose(key, instance);
+      places.withdraw(worker);
       const lost = [...batches.values()].filter((batch) => batch.worker === worker);
       for (const batch of lost) closeBatch(batch.number);
+      const over = takeOver(worker, NOTHING);
       for (const batch of lost) for (const request of batch.requests) retry(request);
+      for (const entry of over) retry(entry.request);
     },
+    outSinceUs: (worker) => outSinceUs(batches.values(), worker),
     done(message) {
-      if (batches.get(message.batch)?.worker !== message.worker) return;
+      const sent = batches.get(message.batch);
+      if (sent?.worker !== message.worker || compareEpochs(sent.epoch, message.epoch) !== 0) {
+        otherDone(message);
+        return;
+      }
       const batch = closeBatch(message.batch);
       if (batch === undefined) return;
       if (message.executed) {
         statistics.executions++;
         meanRunUs = nextMeanRunUs(meanRunUs, runUs(message.timing));
       }
+      if (message.entries.some(({ result }) => result === 'noslot')) places.withdraw(message.worker);
       for (const [index, request] of batch.requests.entries()) {
         const inOrder = message.entries[index];
         const result = inOrder?.id === request.id ? inOrder : message.entries.find(({ id }) => id === request.id);
         if (result === undefined) retry(request);
-        else settle(batch, request, result, message);
+        else settle(request, batch.sentUs, result, message);
       }
-      offer(batch.instance);
+      places.offer(batch.instance);
     },
-    undelivered(number) {
-      const batch = closeBatch(number);
-      if (batch === undefined) return;
-      for (const { id } of batch.requests) {
+    undelivered(number, sent) {
+      const known = batches.get(number);
+      if (known === undefined || compareEpochs(known.epoch, sent) !== 0) return;
+      closeBatch(number);
+      for (const { id } of known.requests) {
         const entry = entries.get(id);
         if (entry !== undefined) requeue(entry);
       }
-      offer(batch.instance);
+      places.offer(known.instance);
     },
     failQueued(error) {
       for (const [id, entry] of entries) if (!entry.running) leave(id, error, 'OTHER');
     },
     close(error) {
-      for (const [key, instance] of instances) lose(key, instance);
+      places.clear();
       self.failQueued(error);
+      self.abandon();
+    },
+    abandon() {
+      closed = true;
       for (const id of [...entries.keys()]) forget(id);
       batches.clear();
-      instances.clear();
+      places.clear();
       dropWake();
     },
   };

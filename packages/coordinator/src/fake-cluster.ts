@@ -11,13 +11,16 @@ import {
   type InferRequest,
   type Message,
   NereidError,
+  NOT_HELD,
   type Outcome,
   type StaleMessage,
+  type Tensor,
   type VersionDescription,
 } from '@nereid/protocol';
 import { createLog, createRegistry, virtualClock } from '@nereid/runtime';
-import { createLocalDirectory, createLocalTransport, type Directory, type Transport } from '@nereid/transport';
-import { type CoordinatorOptions, createCoordinator } from './coordinator.ts';
+import type { Directory, Transport } from '@nereid/transport';
+import { type CoordinatorOptions, type CoordinatorParts, createCoordinator } from './coordinator.ts';
+import { fakeLane } from './fake-lane.ts';
 import type { ModelReader } from './model-reader.ts';
 import { CANCELLED } from './request-error.ts';
 
@@ -64,10 +67,14 @@ export async function settle(): Promise<void> {
 
 export type FakeCluster = ReturnType<typeof fakeCluster>;
 
-export function fakeCluster(models: readonly ModelSource[], options: Partial<CoordinatorOptions> = {}) {
+export function fakeCluster(
+  models: readonly ModelSource[],
+  options: Partial<CoordinatorOptions> = {},
+  more: Pick<CoordinatorParts, 'jobs' | 'timing'> = {},
+) {
   const clock = virtualClock();
-  const transport = createLocalTransport({ messages_max: 10_000, bytes_max: 1_000_000_000 });
-  const directory = createLocalDirectory<ModelRecord>();
+  const lane = fakeLane();
+  const { transport, directory } = lane;
   const registry = createRegistry();
   const files = new Map<string, ModelSource | NereidError>(models.map((model) => [model.name, model]));
   const reader: ModelReader = {
@@ -82,11 +89,23 @@ export function fakeCluster(models: readonly ModelSource[], options: Partial<Coo
   };
   const log = createLog({ level: 'silent' });
   const parts = { clock, transport, directory, log, registry, reader };
-  const coordinator = createCoordinator({ ...parts, id: 'co-1', options: { controlMode: 'none', ...options } });
+  const another = (id: string, options: Partial<CoordinatorOptions> = {}) =>
+    createCoordinator({
+      ...parts,
+      ...more,
+      id,
+      registry: id === 'co-1' ? registry : createRegistry(),
+      clock: lane.clockOf(id, clock),
+      directory: lane.directoryOf(id),
+      options: { controlMode: 'none', ...options },
+    });
   return {
     ...parts,
+    ...lane,
     files,
-    coordinator,
+    coordinator: another('co-1', options),
+    /** One more coordinator of the same cluster. */
+    another,
     metrics: () => registry.metrics(),
     worker: (id = 'wk-1') => fakeWorker(id, transport, directory),
     gateway: (id = 'gw-1') => fakeGateway(id, transport, directory),
@@ -116,13 +135,34 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     instances: 1,
     /** Says nothing to controls while true. */
     slow: false,
+    /** Its answers get lost while true. */
+    mute: false,
+    /** Of each answer. */
+    outputs: [] as readonly Tensor[],
+    /** Whether it takes models at all. */
+    holds: true,
+    draining: false,
     /** Why a version fails to load. */
     failures: new Map<string, string>(),
     describe(model: string, askedAt = 0) {
       const owner = epochs.get(model)?.owner ?? directory.owner(model)?.owner;
       if (owner === undefined) return;
-      const versions = held.get(model) ?? [];
-      mailbox.send(owner, { kind: 'described', model, worker: id, askedAt, versions, draining: false });
+      const batches = executes.filter((execute) => execute.model === model);
+      const running = batches.flatMap(({ entries }) => entries.map((entry) => entry.id));
+      const versions = (held.get(model) ?? []).map((version) => ({
+        ...version,
+        running,
+        instances: version.instances.map((instance) => ({
+          ...instance,
+          batches: batches.filter((batch) => batch.instance === instance.index).map(({ batch }) => batch),
+        })),
+      }));
+      mailbox.send(owner, { kind: 'described', model, worker: id, askedAt, versions, draining: worker.draining });
+    },
+    /** Registers as draining and gives back whatever comes. */
+    async drain() {
+      worker.draining = true;
+      await directory.register({ id, role: 'worker', draining: true });
     },
     /** Puts all instances of the model up or down and says so. */
     setReady(model: string, ready: boolean) {
@@ -156,12 +196,12 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
           modelVersion: execute.version,
           id: '',
           parameters: {},
-          outputs: [],
+          outputs: worker.outputs,
         };
         const failure = result === 'cancelled' ? CANCELLED : error;
         const outcome: Outcome = failure === null ? { ok: true, response } : { ok: false, error: failure };
         const execution = `${id}/${execute.batch}`;
-        mailbox.send(entry.replyTo, {
+        const answer = {
           kind: 'response',
           model: execute.model,
           id: entry.id,
@@ -169,9 +209,11 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
           execution,
           chunk: 0,
           last: true,
-        });
+        } as const;
+        if (!worker.mute) mailbox.send(entry.replyTo, answer);
       }
-      mailbox.send(execute.epoch.owner, {
+      // As the worker's fence has it: to whoever owns the model by now.
+      mailbox.send(epochs.get(execute.model)?.owner ?? execute.epoch.owner, {
         kind: 'done',
         model: execute.model,
         epoch: execute.epoch,
@@ -184,6 +226,24 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
         entries: execute.entries.map((entry) => ({ id: entry.id, result, error })),
       });
       return execute;
+    },
+    /** Takes no more: the oldest batch goes back unseen. */
+    giveBack() {
+      const execute = executes.shift();
+      if (execute === undefined) throw new Error('no batch to give back');
+      const { model, epoch, version, batch, instance, entries } = execute;
+      mailbox.send(epoch.owner, {
+        kind: 'done',
+        model,
+        epoch,
+        version,
+        worker: id,
+        batch,
+        instance,
+        timing: { waitNs: 0, inputNs: 0, inferNs: 0, outputNs: 0 },
+        executed: false,
+        entries: entries.map((entry) => ({ id: entry.id, result: 'noslot', error: null })),
+      });
     },
     refuse(highest: Epoch) {
       const execute = executes.shift();
@@ -202,7 +262,8 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     const loaded = message.action === 'load' ? message.versions : [];
     held.set(
       message.model,
-      loaded.map((version) => {
+      loaded.map((version): VersionDescription => {
+        if (!worker.holds) return { version, state: 'UNAVAILABLE', reason: NOT_HELD, instances: [], running: [] };
         const reason = worker.failures.get(version);
         const instances = Array.from({ length: worker.instances }, (_, index) => ({
           index,
@@ -266,11 +327,11 @@ function fakeGateway(id: string, transport: Transport, directory: Directory<Mode
         request,
         ...more,
       };
-      mailbox.send('co-1', message);
+      mailbox.send(message.epoch.owner, message);
       return message.id;
     },
     cancel(model: string, requestId: string, epoch = epochOf(model)) {
-      mailbox.send('co-1', { kind: 'cancel', model, epoch, id: requestId, g: 0, low: 1, session: null });
+      mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id: requestId, g: 0, low: 1, session: null });
     },
     /** What became of a request: 'ok', `CODE: text`, or nothing yet. Two answers are told as such. */
     outcome(requestId: string): string {

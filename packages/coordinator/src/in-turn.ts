@@ -1,6 +1,8 @@
 export interface Turns {
   /** Runs tasks of one key one after another, those of different keys side by side. */
   run<T>(key: string, task: () => Promise<T>): Promise<T>;
+  /** Whether a task of that key runs or waits. */
+  busy(key: string): boolean;
   /** Resolves once no task is left, however they ended. */
   settled(): Promise<void>;
 }
@@ -22,6 +24,7 @@ export function createTurns(): Turns {
         if (last.get(key) === turn) last.delete(key);
       }
     },
+    busy: (key) => last.has(key),
     async settled() {
       while (last.size > 0) await Promise.allSettled([...last.values()]);
     },

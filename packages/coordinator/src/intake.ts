@@ -12,7 +12,7 @@ import type { Clock } from '@nereid/runtime';
 import { batchShapeKey } from '@nereid/scheduler';
 import type { Directory, Mailbox } from '@nereid/transport';
 import type { OwnedModel } from './owned-model.ts';
-import { modelNotFound, STOPPING } from './request-error.ts';
+import { CANCELLED, modelNotFound, STOPPING } from './request-error.ts';
 import { chooseVersion } from './version-choice.ts';
 
 export interface IntakeParts {
@@ -22,18 +22,47 @@ export interface IntakeParts {
   readonly directory: Directory<ModelRecord>;
   readonly models: ReadonlyMap<string, OwnedModel>;
   readonly stopping: () => boolean;
+  /** Stopping, and other coordinators go on with its models. */
+  readonly handingOver: () => boolean;
+  /** Whether this coordinator is just taking the model's lease. */
+  readonly taking: (model: string) => boolean;
+  /** Requests that are kept for a model that is being taken or loaded. */
+  readonly early_max: number;
 }
 
 /** Takes requests from gateways: to the right queue, or back with the reason. */
 export interface Intake {
   infer(message: InferMessage): void;
   cancel(message: CancelMessage): void;
+  /** The model is taken or loaded, or could not be: handles what came meanwhile. */
+  taken(model: string): void;
   /** Ends a request in place of a worker. */
   answer(message: InferMessage, error: ErrorInfo): void;
 }
 
 export function createIntake(parts: IntakeParts): Intake {
   const { id, clock, mailbox, directory, models } = parts;
+  /** By model and id. */
+  const early = new Map<string, Map<string, InferMessage>>();
+
+  /**
+   * Whether requests for the model are to wait: gateways may know of a new owner before it does, and
+   * what reaches one that still loads the model was sent while another owner served it.
+   */
+  const isEarly = ({ model, epoch }: InferMessage | CancelMessage): boolean => {
+    const owned = models.get(model);
+    if (owned === undefined) return epoch.owner === id && parts.taking(model);
+    return owned.phase === 'loading' && compareEpochs(owned.epoch, epoch) === 0;
+  };
+
+  /** False where the message is to be handled now. */
+  const keep = (message: InferMessage): boolean => {
+    if (parts.stopping() || !isEarly(message)) return false;
+    const kept = early.get(message.model) ?? new Map<string, InferMessage>();
+    if (kept.size >= parts.early_max && !kept.has(message.id)) return false;
+    early.set(message.model, kept.set(message.id, message));
+    return true;
+  };
 
   const answer = (message: InferMessage, error: ErrorInfo) => {
     mailbox.send(message.replyTo, {
@@ -59,18 +88,25 @@ export function createIntake(parts: IntakeParts): Intake {
     const model = models.get(message.model);
     if (model !== undefined && compareEpochs(model.epoch, message.epoch) === 0) return model;
     const known = model?.epoch ?? directory.owner(message.model);
-    if (known === undefined && message.kind === 'infer') answer(message, modelNotFound(message.model));
+    // A model with a record and no owner is between two of them.
+    const isUnknown = known === undefined && directory.record(message.model) === undefined;
+    if (isUnknown && message.kind === 'infer') answer(message, modelNotFound(message.model));
     else stale(message, known ?? null);
     return undefined;
   };
 
-  return {
+  const intake: Intake = {
     answer,
     infer(message) {
+      if (keep(message)) return;
       const model = owned(message);
       if (model === undefined) return;
       // A copy of what is queued or running is dropped; a finished id runs again (R25).
       if (model.versions.some(({ queue }) => queue?.knows(message.id) === true)) return;
+      if (parts.handingOver()) {
+        stale(message, null);
+        return;
+      }
       if (parts.stopping()) {
         answer(message, STOPPING);
         return;
@@ -92,10 +128,22 @@ export function createIntake(parts: IntakeParts): Intake {
       });
     },
     cancel(message) {
+      const kept = early.get(message.model)?.get(message.id);
+      if (kept !== undefined) {
+        early.get(message.model)?.delete(message.id);
+        answer(kept, CANCELLED);
+        return;
+      }
       const model = owned(message);
       for (const { queue } of model?.versions ?? []) if (queue?.cancel(message) === true) break;
     },
+    taken(model) {
+      const kept = early.get(model);
+      early.delete(model);
+      for (const message of kept?.values() ?? []) intake.infer(message);
+    },
   };
+  return intake;
 }
 
 /** Rows that the request adds to a batch: its batch dimension, at least 1. */

@@ -2,11 +2,13 @@ import type { ErrorInfo, InferMessage } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import { batchesDynamically, createScheduler, instanceDepth } from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
-import { createVersionQueue, type OwnedRequest } from './dispatch.ts';
+import { createVersionQueue } from './dispatch.ts';
+import type { JobIntake } from './job-intake.ts';
 import { createModelStatistics } from './model-statistics.ts';
 import type { OwnedModel } from './owned-model.ts';
 import { STOPPING } from './request-error.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
+import type { OwnedRequest } from './version-queue.ts';
 
 export interface QueueLimits {
   /** Requests that may wait in a version whose config sets no max_queue_size. */
@@ -22,9 +24,12 @@ export interface ModelQueuesParts {
   readonly limits: QueueLimits;
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
   readonly idle: () => void;
+  readonly jobs: Pick<JobIntake, 'serve'> | undefined;
+  readonly holdsLease: (model: OwnedModel) => boolean;
+  readonly leaseLost: (model: OwnedModel) => void;
 }
 
-/** Gives each version of a model its queue, and shows its metrics from 0. */
+/** Gives each version of a model its queue, shows its metrics from 0 and begins to take its jobs. */
 export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const { clock, mailbox, metrics, limits, answer, idle } = parts;
   const { config } = model.source;
@@ -43,6 +48,8 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       statistics,
       answer,
       idle,
+      holdsLease: () => parts.holdsLease(model),
+      leaseLost: () => parts.leaseLost(model),
     });
     version.queue = queue;
     version.hideMetrics = metrics.add({
@@ -53,14 +60,23 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       pending: () => queue.pending,
     });
   }
+  model.dropJobs = parts.jobs?.serve(model);
 }
 
-/** Ends what is left in the queues and takes the metrics away. */
+/** Gives its jobs back, ends what is left in the queues and takes the metrics away. */
 export function closeQueues(model: OwnedModel): void {
+  model.dropJobs?.();
+  model.dropJobs = undefined;
   for (const version of model.versions) {
     version.queue?.close(STOPPING);
     version.queue = undefined;
     version.hideMetrics?.();
     version.hideMetrics = undefined;
   }
+}
+
+/** As `closeQueues`, but nobody is answered: another owner will get every request again. */
+export function abandonQueues(model: OwnedModel): void {
+  for (const version of model.versions) version.queue?.abandon();
+  closeQueues(model);
 }

@@ -2,10 +2,11 @@ import type { ModelRecord } from '@nereid/config';
 import { encodeModelConfig } from '@nereid/config';
 import type { ControlMessage, DescribedMessage, ProcessId } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
-import type { Directory, Mailbox } from '@nereid/transport';
+import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
-import { type OwnedModel, stateAtWorkers } from './owned-model.ts';
+import { loadSettled, type OwnedModel, stateAtWorkers, type WorkerView } from './owned-model.ts';
 import { versionNotReady } from './request-error.ts';
+import { answered, asked, hasMissed, type ProbeTimes, shouldAsk } from './worker-questions.ts';
 
 export interface ModelWorkersParts {
   readonly clock: Clock;
@@ -16,6 +17,8 @@ export interface ModelWorkersParts {
   readonly models: ReadonlyMap<string, OwnedModel>;
   /** A serving model's versions changed state. */
   readonly changed: (model: OwnedModel) => void;
+  /** A worker came that may hold a model that no worker held. */
+  readonly holderCame: (model: OwnedModel) => void;
 }
 
 /** Tells workers what to hold, and keeps models and queues in line with what they hold. */
@@ -29,22 +32,57 @@ export interface ModelWorkers {
   described(message: DescribedMessage): void;
   /** The directory's list of processes changed. */
   listChanged(): void;
+  /** The model was taken over and its workers have had time to answer: it is what they say from now on. */
+  settle(model: OwnedModel): void;
+  /** Asks after what is out for long, and tells again what was not heard (docs/protocol.md R28). */
+  probe(times: Pick<Timing, keyof ProbeTimes>): void;
 }
+
+const NOTHING_RUNS: ReadonlySet<string> = new Set();
 
 export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
   const { clock, log, mailbox, directory, conditions, models } = parts;
-  let lastAskedUs = 0;
+  let lastAskedAt = 0;
+
+  const nextQuestion = (model: OwnedModel) => {
+    const askedUs = clock.nowUs();
+    lastAskedAt = Math.max(askedUs, lastAskedAt + 1);
+    return { askedAt: lastAskedAt, askedUs, sentUpTo: model.batches };
+  };
 
   /** Asks at once after telling, so that what the worker said before is told apart. */
   const tell = (model: OwnedModel, worker: ProcessId, action: 'load' | 'unload') => {
-    lastAskedUs = Math.max(clock.nowUs(), lastAskedUs + 1);
-    const askedAt = lastAskedUs;
-    model.workers.set(worker, { askedAt, answered: false, versions: new Map() });
+    const before = model.workers.get(worker);
+    const question = nextQuestion(model);
+    const view: WorkerView = {
+      told: action,
+      askedAt: question.askedAt,
+      answered: false,
+      missed: false,
+      draining: before?.draining ?? false,
+      // It holds what it held until it says otherwise.
+      versions: before?.versions ?? new Map(),
+      running: before?.running ?? NOTHING_RUNS,
+      questions: before?.questions ?? [],
+      askedUs: question.askedUs,
+    };
+    model.workers.set(worker, view);
     const lost = () => {
-      if (model.workers.get(worker)?.askedAt === askedAt) gone(model, worker);
+      if (model.workers.get(worker) === view) gone(model, worker);
     };
     mailbox.send(worker, controlMessage(model, action), lost);
-    mailbox.send(worker, { kind: 'describe', model: model.name, epoch: model.epoch, askedAt }, lost);
+    send(model, worker, view, question, lost);
+  };
+
+  const send = (
+    model: OwnedModel,
+    worker: ProcessId,
+    view: WorkerView,
+    question: ReturnType<typeof nextQuestion>,
+    lost?: () => void,
+  ) => {
+    asked(view, question);
+    mailbox.send(worker, { kind: 'describe', model: model.name, epoch: model.epoch, askedAt: question.askedAt }, lost);
   };
 
   const gone = (model: OwnedModel, worker: ProcessId) => {
@@ -54,16 +92,22 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     conditions.check();
   };
 
-  const offer = (model: OwnedModel, worker: ProcessId) => {
+  const offer = (model: OwnedModel, worker: ProcessId, sentUpTo = 0) => {
     const view = model.workers.get(worker);
     for (const { version, queue } of model.versions) {
       const held = view?.versions.get(version);
-      queue?.describe(worker, held?.state === 'READY' ? held.instances : []);
+      queue?.describe(worker, {
+        instances: held?.state === 'READY' ? held.instances : [],
+        running: view?.running ?? NOTHING_RUNS,
+        sentUpTo,
+      });
     }
   };
 
   /** What no worker holds any more is not ready, and what waits for it is refused rather than kept. */
   const refresh = (model: OwnedModel) => {
+    if (model.settling && !loadSettled(model)) return;
+    model.settling = false;
     let changed = false;
     for (const version of model.versions) {
       if (version.queue === undefined) continue;
@@ -78,7 +122,18 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     if (changed) parts.changed(model);
   };
 
-  const live = () => directory.processes('worker').filter((process) => !process.draining);
+  const registered = () => directory.processes('worker');
+  const live = () => registered().filter((process) => !process.draining);
+
+  /** It ends what it has and is given nothing more (docs/protocol.md R38). */
+  const drain = (model: OwnedModel, worker: ProcessId, view: WorkerView) => {
+    if (view.draining) return;
+    view.draining = true;
+    view.versions = new Map();
+    for (const { queue } of model.versions) queue?.withdraw(worker);
+    refresh(model);
+    conditions.check();
+  };
 
   return {
     tellAll(model, action) {
@@ -91,28 +146,63 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     },
 
     withdrawInstances(model) {
-      for (const worker of model.workers.keys()) for (const { queue } of model.versions) queue?.describe(worker, []);
+      for (const worker of model.workers.keys()) for (const { queue } of model.versions) queue?.withdraw(worker);
     },
 
     described(message) {
       const model = models.get(message.model);
       const view = model?.workers.get(message.worker);
       if (model === undefined || view === undefined) return;
-      if (!view.answered && message.askedAt !== view.askedAt) return;
+      if (!view.answered && message.askedAt < view.askedAt) return;
+      const question = answered(view, message.askedAt);
+      // Also one that said this before it began to drain.
+      const draining = message.draining || registered().some(({ id, draining }) => id === message.worker && draining);
       view.answered = true;
-      // A draining worker ends what it has and is given nothing more.
-      view.versions = new Map(message.draining ? [] : message.versions.map((version) => [version.version, version]));
-      offer(model, message.worker);
+      view.draining = draining;
+      if (question !== undefined) view.missed = !draining && hasMissed(model, view.told, message.versions);
+      view.versions = new Map(draining ? [] : message.versions.map((version) => [version.version, version]));
+      view.running = new Set(message.versions.flatMap(({ running }) => running));
+      offer(model, message.worker, question?.sentUpTo);
       refresh(model);
       conditions.check();
     },
 
     listChanged() {
-      const registered = new Set(directory.processes('worker').map(({ id }) => id));
+      const workers = registered();
+      const ids = new Set(workers.map(({ id }) => id));
+      for (const model of [...models.values()]) {
+        for (const worker of [...model.workers.keys()]) if (!ids.has(worker)) gone(model, worker);
+        let came = false;
+        for (const { id, draining } of workers) {
+          const view = model.workers.get(id);
+          if (draining && view !== undefined) drain(model, id, view);
+          if (draining || view !== undefined) continue;
+          came = true;
+          if (model.phase === 'loading' || model.phase === 'serving') tell(model, id, 'load');
+        }
+        if (came && model.phase === 'failed' && model.unheld) parts.holderCame(model);
+      }
+    },
+
+    settle(model) {
+      if (!model.settling) return;
+      model.settling = false;
+      refresh(model);
+      conditions.check();
+    },
+
+    probe(times) {
+      const nowUs = clock.nowUs();
       for (const model of models.values()) {
-        for (const worker of [...model.workers.keys()]) if (!registered.has(worker)) gone(model, worker);
-        if (model.phase !== 'loading' && model.phase !== 'serving') continue;
-        for (const { id } of live()) if (!model.workers.has(id)) tell(model, id, 'load');
+        for (const [worker, view] of model.workers) {
+          if (view.missed) {
+            log.info({ model: model.name, worker, told: view.told }, 'telling a worker again');
+            tell(model, worker, view.told);
+            continue;
+          }
+          const since = model.versions.map(({ queue }) => queue?.outSinceUs(worker));
+          if (shouldAsk(model, view, since, nowUs, times)) send(model, worker, view, nextQuestion(model));
+        }
       }
     },
   };

@@ -1,6 +1,6 @@
 import { compareVersions, type ModelRecord, type ModelSignature, type ModelSource } from '@nereid/config';
-import type { Epoch, ProcessId, VersionDescription, VersionState } from '@nereid/protocol';
-import type { VersionQueue } from './dispatch.ts';
+import { type Epoch, NOT_HELD, type ProcessId, type VersionDescription, type VersionState } from '@nereid/protocol';
+import type { VersionQueue } from './version-queue.ts';
 
 /** Triton's reason of a version that was unloaded on purpose; strict readiness does not mind it. */
 export const UNLOADED = 'unloaded';
@@ -24,12 +24,31 @@ export interface OwnedVersion {
   hideMetrics: (() => void) | undefined;
 }
 
+/** A `describe` sent to a worker. */
+export interface Question {
+  readonly askedAt: number;
+  readonly askedUs: number;
+  /** The last batch sent by then. */
+  readonly sentUpTo: number;
+}
+
 /** What a worker said of the model since it was last told what to hold. */
 export interface WorkerView {
+  readonly told: 'load' | 'unload';
   /** The `describe` that followed; what the worker said before it answers is out of date. */
   readonly askedAt: number;
   answered: boolean;
+  /** It answered as one that has not heard what it was told: that message was lost. */
+  missed: boolean;
+  /** It ends what it has and gets nothing more. */
+  draining: boolean;
   versions: ReadonlyMap<string, VersionDescription>;
+  /** Ids of the model's requests that it runs, whoever sent them. */
+  running: ReadonlySet<string>;
+  /** Not answered yet, oldest first. */
+  questions: readonly Question[];
+  /** When it was last asked. */
+  askedUs: number;
 }
 
 export interface OwnedModel {
@@ -42,10 +61,19 @@ export interface OwnedModel {
   readonly versions: readonly OwnedVersion[];
   /** Versions of earlier loads that are no longer selected. */
   readonly formerVersions: readonly string[];
+  /**
+   * Taken over from an earlier owner, and not every worker has said yet what it holds: until then the
+   * model is what its record says.
+   */
+  settling: boolean;
+  /** Failed since no worker holds it: loaded again when one comes. */
+  unheld: boolean;
   /** Processes that were told to hold the model. */
   readonly workers: Map<ProcessId, WorkerView>;
   /** Number of the last batch sent. */
   batches: number;
+  /** While its jobs are taken: ends that. */
+  dropJobs?: (() => void) | undefined;
 }
 
 export function modelRecord(model: OwnedModel): ModelRecord {
@@ -61,15 +89,30 @@ export function modelRecord(model: OwnedModel): ModelRecord {
   };
 }
 
-/** True once each worker has, for each version, either loaded it or failed to. */
+/**
+ * True once each worker has, for each version, either loaded it or failed to, and one of them takes
+ * the model at all.
+ */
 export function loadSettled(model: OwnedModel): boolean {
-  if (model.workers.size === 0) return false;
+  let holders = 0;
   for (const view of model.workers.values()) {
-    if (!view.answered) return false;
+    if (view.draining) continue;
+    if (!view.answered || view.missed) return false;
     for (const { version } of model.versions) {
-      const state = view.versions.get(version)?.state;
-      if (state !== 'READY' && state !== 'UNAVAILABLE') return false;
+      const held = view.versions.get(version);
+      if (held?.state !== 'READY' && held?.state !== 'UNAVAILABLE') return false;
+      if (held.reason !== NOT_HELD) holders++;
     }
+  }
+  return holders > 0;
+}
+
+/** True where each worker has said that it does not take the model, or there is none. */
+export function isUnheld(model: OwnedModel): boolean {
+  for (const view of model.workers.values()) {
+    if (view.draining) continue;
+    if (!view.answered || view.missed) return false;
+    for (const held of view.versions.values()) if (held.reason !== NOT_HELD) return false;
   }
   return true;
 }
@@ -77,11 +120,14 @@ export function loadSettled(model: OwnedModel): boolean {
 /** True once no worker holds any version. */
 export function unloadSettled(model: OwnedModel): boolean {
   for (const view of model.workers.values()) {
-    if (!view.answered) return false;
+    if (view.draining) continue;
+    if (!view.answered || view.missed) return false;
     for (const held of view.versions.values()) if (held.state !== 'UNAVAILABLE') return false;
   }
   return true;
 }
+
+const NO_HOLDER = 'Unavailable: no worker holds the model';
 
 /**
  * A version's state by what its workers say: READY where any holds it. Else why not: the first
@@ -92,9 +138,18 @@ export function stateAtWorkers(model: OwnedModel, version: string): { state: Ver
   for (const view of model.workers.values()) {
     const held = view.versions.get(version);
     if (held?.state === 'READY') return { state: 'READY', reason: '' };
-    if (reason === '' && held !== undefined) reason = held.reason;
+    if (reason === '' && held !== undefined && held.reason !== NOT_HELD) reason = held.reason;
   }
-  return { state: 'UNAVAILABLE', reason: reason === '' ? 'Unavailable: no worker holds the model' : reason };
+  return { state: 'UNAVAILABLE', reason: reason === '' ? NO_HOLDER : reason };
+}
+
+/** What a load made of a version: READY where each worker that takes the model holds it. */
+export function stateAfterLoad(model: OwnedModel, version: string): { state: VersionState; reason: string } {
+  for (const view of model.workers.values()) {
+    const held = view.versions.get(version);
+    if (held?.state === 'UNAVAILABLE' && held.reason !== NOT_HELD) return { state: held.state, reason: held.reason };
+  }
+  return stateAtWorkers(model, version);
 }
 
 export function setStates(model: OwnedModel, state: VersionState, reason: string): void {

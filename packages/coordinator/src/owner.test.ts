@@ -167,10 +167,18 @@ describe('loading', () => {
     const cluster = fakeCluster([fakeModel('m')]);
     await cluster.worker();
     await cluster.directory.acquire('m', 'co-2');
-    const [failure] = await cluster.coordinator.start();
-    expect(failure?.error).toEqual({ code: 'UNAVAILABLE', message: "model 'm' is owned by coordinator co-2" });
+    expect(await cluster.coordinator.start()).toEqual([]);
     await cluster.coordinator.stop();
     expect(cluster.directory.owner('m')?.owner).toBe('co-2');
+  });
+
+  test('nor where it is asked for by name', async () => {
+    const cluster = fakeCluster([fakeModel('m')], { controlMode: 'explicit' });
+    await cluster.worker();
+    await cluster.directory.acquire('m', 'co-2');
+    await cluster.coordinator.start();
+    await expect(cluster.coordinator.loadModel('m')).rejects.toThrow("model 'm' is owned by coordinator co-2");
+    await cluster.coordinator.stop();
   });
 });
 

@@ -1,8 +1,8 @@
-import { LOAD_FAILED, type ModelRecord, type ModelSource, modelSignature, unsupportedReason } from '@nereid/config';
+import { LOAD_FAILED, type ModelRecord, type ModelSource, unsupportedReason } from '@nereid/config';
 import {
+  compareEpochs,
   type DescribedMessage,
   type DoneMessage,
-  type Epoch,
   ERROR_TABLE,
   type ErrorInfo,
   errorInfo,
@@ -13,25 +13,31 @@ import {
 } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import { createScheduler } from '@nereid/scheduler';
-import type { Directory, Mailbox } from '@nereid/transport';
+import type { Directory, Mailbox, Timing } from '@nereid/transport';
+import type { AtMost } from './at-most.ts';
 import type { Conditions } from './conditions.ts';
 import { createTurns } from './in-turn.ts';
-import { closeQueues, openQueues, type QueueLimits } from './model-queues.ts';
+import type { JobIntake } from './job-intake.ts';
+import { createLeases } from './leases.ts';
+import { abandonQueues, closeQueues, openQueues, type QueueLimits } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
 import { createModelWorkers } from './model-workers.ts';
+import { loadedModel } from './new-model.ts';
 import {
   isIdle,
+  isUnheld,
   loadFailure,
   loadSettled,
   modelRecord,
   type OwnedModel,
   setStates,
-  stateAtWorkers,
+  stateAfterLoad,
   UNLOADED,
   unloadSettled,
 } from './owned-model.ts';
 import { STOPPING } from './request-error.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
+import { createTakeover } from './takeover.ts';
 import { unreadFailure, unreadRecord } from './unread-model.ts';
 
 export interface OwnerLimits extends QueueLimits {
@@ -52,6 +58,12 @@ export interface OwnerParts {
   readonly limits: OwnerLimits;
   readonly stopping: () => boolean;
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
+  /** Undefined where jobs are not served. */
+  readonly jobs: JobIntake | undefined;
+  /** The model has been taken or loaded, or could not be: what came for it meanwhile can be handled. */
+  readonly taken: (name: string) => void;
+  /** Bounds how many models are read and loaded at a time, of those that nobody waits for. */
+  readonly limitLoads: AtMost;
 }
 
 /** Owns models: their leases, what workers are told to hold, and what is published of them. */
@@ -60,6 +72,24 @@ export interface Owner {
   load(name: string): Promise<ModelRecord>;
   /** Resolves once what was accepted has ended and no worker holds the model; at once for an unknown one. */
   unload(name: string): Promise<void>;
+  /**
+   * Takes the model's free lease. A model that its record says is served goes on being served, at
+   * once; any other is loaded, and where it was unloaded on purpose that only with `anew`. Rejects
+   * with why the model is not loaded, or not taken.
+   */
+  take(name: string, anew: boolean): Promise<void>;
+  /** Whether it is owned, on the way to be, or cannot be for its files. */
+  minds(name: string): boolean;
+  /** Whether its lease is being taken now. */
+  taking(name: string): boolean;
+  /** The directory's belief of the model's owner may have changed. */
+  ownerChanged(name: string): void;
+  /** Messages may have been lost. */
+  interrupted(): void;
+  /** Looks after leases that could not be renewed, and models whose owner changed unheard. */
+  checkLeases(): void;
+  /** Asks workers after what may have been lost. */
+  probe(timing: Timing): void;
   described(message: DescribedMessage): void;
   done(message: DoneMessage): void;
   refused(message: RefusedMessage): Promise<void>;
@@ -67,41 +97,86 @@ export interface Owner {
   workersChanged(): void;
   /** Lets workers drop all models, gives the leases back. Waits are cut short by `conditions.abandon`. */
   release(): Promise<void>;
+  /** Gives the leases back and leaves all else as it is, for other coordinators to take over. */
+  handOver(): Promise<void>;
 }
 
 export function createOwner(parts: OwnerParts): Owner {
   const { id, clock, log, directory, reader, conditions, models, limits } = parts;
   const turns = createTurns();
-  const leases = new Map<string, Epoch>();
   const published = new Set<string>();
+  /** Models that cannot be read: nothing is tried again until somebody asks. */
+  const unreadable = new Set<string>();
+
   const workers = createModelWorkers({
     ...parts,
-    // Nobody waits for this one; the next change publishes all again.
-    changed: (model) => {
-      publish(modelRecord(model)).catch((error) =>
-        log.error({ err: error, model: model.name }, 'record not published'),
-      );
+    changed: publishLater,
+    holderCame: (model) => {
+      // Its failure is published.
+      turns.run(model.name, () => load(model.name)).catch(() => {});
     },
   });
+
+  const leases = createLeases({
+    id,
+    log,
+    directory,
+    renewed(name, epoch) {
+      const model = models.get(name);
+      if (model === undefined) return;
+      model.epoch = epoch;
+      const unloading = [...model.workers.values()].some(({ told }) => told === 'unload');
+      workers.tellAll(model, unloading ? 'unload' : 'load');
+      if (published.has(name)) publishLater(model);
+    },
+    lost(name) {
+      const model = models.get(name);
+      published.delete(name);
+      if (model !== undefined) drop(model);
+    },
+  });
+
+  const isOwned = (model: OwnedModel) => models.get(model.name) === model;
+
+  /** Another owner will get each request again, so nobody is told. */
+  const drop = (model: OwnedModel) => {
+    if (!isOwned(model)) return;
+    log.warn({ model: model.name, owner: directory.owner(model.name)?.owner }, 'lease lost');
+    models.delete(model.name);
+    published.delete(model.name);
+    leases.forget(model.name);
+    abandonQueues(model);
+    parts.taken(model.name);
+    conditions.check();
+  };
+
+  const queueParts = {
+    ...parts,
+    idle: conditions.check,
+    holdsLease: ({ name }: OwnedModel) => directory.holds(name, id),
+    leaseLost: drop,
+  };
 
   const publish = async (record: ModelRecord) => {
     published.add(record.name);
     await directory.publish(record.name, record);
   };
 
-  const acquire = async (name: string): Promise<Epoch> => {
-    const epoch = leases.get(name) ?? (await directory.acquire(name, id));
-    if (epoch === undefined) {
-      throw new NereidError('UNAVAILABLE', `model '${name}' is owned by coordinator ${directory.owner(name)?.owner}`);
-    }
-    leases.set(name, epoch);
-    return epoch;
-  };
+  /** Nobody waits for it; the next change publishes all again. */
+  function publishLater(model: OwnedModel): void {
+    if (!isOwned(model)) return;
+    publish(modelRecord(model)).catch((error) => log.error({ err: error, model: model.name }, 'record not published'));
+  }
 
   const giveBack = async (name: string) => {
-    leases.delete(name);
+    leases.forget(name);
     if (published.delete(name)) await directory.withdraw(name);
     await directory.release(name, id);
+  };
+
+  const throwIfLost = (model: OwnedModel) => {
+    if (isOwned(model)) return;
+    throw new NereidError('UNAVAILABLE', `the lease of model '${model.name}' was lost; try again in a few seconds`);
   };
 
   const throwIfStopping = () => {
@@ -116,6 +191,7 @@ export function createOwner(parts: OwnerParts): Owner {
       const info = errorInfo(error);
       const phase = models.get(name)?.phase;
       if (phase === 'serving') throw error;
+      unreadable.add(name);
       if (info.reason !== LOAD_FAILED) {
         if (phase === undefined) await giveBack(name);
         throw error;
@@ -128,8 +204,17 @@ export function createOwner(parts: OwnerParts): Owner {
   };
 
   const load = async (name: string): Promise<ModelRecord> => {
+    try {
+      return await loadFiles(name);
+    } finally {
+      parts.taken(name);
+    }
+  };
+
+  const loadFiles = async (name: string): Promise<ModelRecord> => {
     throwIfStopping();
-    const epoch = await acquire(name);
+    unreadable.delete(name);
+    await leases.acquire(name);
     const source = await read(name);
     throwIfStopping();
     const held = models.get(name);
@@ -138,7 +223,9 @@ export function createOwner(parts: OwnerParts): Owner {
       if (ready && held.source.contentHash === source.contentHash) return modelRecord(held);
       await retire(held);
     }
-    const model = newModel(source, epoch, held);
+    const epoch = leases.epoch(name);
+    if (epoch === undefined) throw new NereidError('UNAVAILABLE', `the lease of model '${name}' was lost`);
+    const model = loadedModel(source, epoch, held);
     models.set(name, model);
     await publish(modelRecord(model));
     log.info({ model: name, versions: source.versions }, 'loading model');
@@ -147,7 +234,7 @@ export function createOwner(parts: OwnerParts): Owner {
     else setStates(model, 'UNAVAILABLE', `${ERROR_TABLE.UNSUPPORTED.label}: ${unsupported}`);
     if (model.versions.some(({ state }) => state !== 'READY')) return fail(model);
     model.phase = 'serving';
-    openQueues(model, { ...parts, idle: conditions.check });
+    openQueues(model, queueParts);
     workers.offerInstances(model);
     await publish(modelRecord(model));
     log.info({ model: name, versions: source.versions }, 'model is ready');
@@ -161,18 +248,21 @@ export function createOwner(parts: OwnerParts): Owner {
       late = true;
       conditions.check();
     });
-    await conditions.wait(() => parts.stopping() || loadSettled(model) || (late && model.workers.size === 0));
+    await conditions.wait(() => parts.stopping() || !isOwned(model) || loadSettled(model) || (late && isUnheld(model)));
     timer.cancel();
     throwIfStopping();
-    for (const version of model.versions) Object.assign(version, stateAtWorkers(model, version.version));
+    throwIfLost(model);
+    for (const version of model.versions) Object.assign(version, stateAfterLoad(model, version.version));
   };
 
   /** All or nothing: where one version failed, those that loaded are dropped again. */
   const fail = async (model: OwnedModel): Promise<never> => {
     model.phase = 'failed';
+    model.unheld = isUnheld(model);
     const text = loadFailure(model);
     workers.tellAll(model, 'unload');
-    await conditions.wait(() => parts.stopping() || unloadSettled(model));
+    await conditions.wait(() => parts.stopping() || !isOwned(model) || unloadSettled(model));
+    throwIfLost(model);
     for (const version of model.versions) {
       if (version.state === 'READY') Object.assign(version, { state: 'UNAVAILABLE', reason: UNLOADED });
     }
@@ -185,32 +275,29 @@ export function createOwner(parts: OwnerParts): Owner {
     model.phase = 'unloading';
     setStates(model, 'UNLOADING', '');
     await publish(modelRecord(model));
-    await conditions.wait(() => parts.stopping() || isIdle(model));
+    await conditions.wait(() => parts.stopping() || !isOwned(model) || isIdle(model));
     throwIfStopping();
+    throwIfLost(model);
     closeQueues(model);
     workers.tellAll(model, 'unload');
-    await conditions.wait(() => parts.stopping() || unloadSettled(model));
+    await conditions.wait(() => parts.stopping() || !isOwned(model) || unloadSettled(model));
     throwIfStopping();
+    throwIfLost(model);
     model.phase = 'unloaded';
     setStates(model, 'UNAVAILABLE', UNLOADED);
     await publish(modelRecord(model));
     log.info({ model: model.name }, 'model is unloaded');
   };
 
-  /** R4: goes above the epoch that a worker has seen; what was refused is queued again by then. */
-  const renew = async (model: OwnedModel, above: number) => {
-    const epoch = await directory.acquire(model.name, id, above);
-    if (epoch !== undefined) {
-      model.epoch = epoch;
-      leases.set(model.name, epoch);
-      workers.tellAll(model, 'load');
-      return;
-    }
-    log.error({ model: model.name, owner: directory.owner(model.name)?.owner }, 'lease lost to another owner');
-    closeQueues(model);
-    models.delete(model.name);
-    leases.delete(model.name);
-  };
+  const takeover = createTakeover({
+    ...parts,
+    leases,
+    workers,
+    queues: queueParts,
+    answer_wait_ms: limits.worker_wait_ms,
+    publish: publishLater,
+    load,
+  });
 
   return {
     load: (name) => turns.run(name, () => load(name)),
@@ -222,6 +309,20 @@ export function createOwner(parts: OwnerParts): Owner {
         if (model?.phase === 'serving') await retire(model);
       }),
 
+    take: (name, anew) =>
+      turns.run(name, async () => {
+        throwIfStopping();
+        await takeover.take(name, anew);
+      }),
+    minds: (name) => leases.has(name) || turns.busy(name) || unreadable.has(name),
+    taking: takeover.taking,
+    ownerChanged: leases.check,
+    interrupted: leases.renewAll,
+    checkLeases() {
+      leases.retry();
+      for (const name of leases.models()) leases.check(name);
+    },
+    probe: workers.probe,
     described: workers.described,
     workersChanged: workers.listChanged,
 
@@ -233,10 +334,11 @@ export function createOwner(parts: OwnerParts): Owner {
     async refused(message) {
       const model = models.get(message.model);
       if (model === undefined) return;
-      workers.withdrawInstances(model);
-      for (const { queue } of model.versions) queue?.undelivered(message.batch);
-      // Another refusal of the same epoch has led to a higher one already.
-      if (model.epoch.number <= message.highest.number) await renew(model, message.highest.number);
+      // Another refusal of the same epoch may have led to a higher one already.
+      const outdated = compareEpochs(model.epoch, message.highest) < 0;
+      if (outdated) workers.withdrawInstances(model);
+      for (const { queue } of model.versions) queue?.undelivered(message.batch, message.sent);
+      if (outdated) await leases.renew(model.name, message.highest.number);
     },
 
     async release() {
@@ -249,30 +351,20 @@ export function createOwner(parts: OwnerParts): Owner {
       }
       await conditions.wait(() => held.every(unloadSettled));
       models.clear();
-      for (const name of [...leases.keys()]) await giveBack(name);
+      takeover.close();
+      for (const name of leases.models()) await giveBack(name);
     },
-  };
-}
 
-function newModel(source: ModelSource, epoch: Epoch, held: OwnedModel | undefined): OwnedModel {
-  const known = held === undefined ? [] : [...held.formerVersions, ...held.versions.map(({ version }) => version)];
-  return {
-    name: source.name,
-    epoch,
-    source,
-    signature: modelSignature(source.config),
-    phase: 'loading',
-    versions: source.versions.map((version) => ({
-      version,
-      state: 'LOADING',
-      reason: '',
-      queue: undefined,
-      hideMetrics: undefined,
-    })),
-    formerVersions: known.filter((version) => !source.versions.includes(version)),
-    workers: new Map(),
-    // Batch numbers go on rising, so that a late `done` of an earlier load finds nothing.
-    batches: held?.batches ?? 0,
+    async handOver() {
+      await turns.settled();
+      for (const model of models.values()) abandonQueues(model);
+      models.clear();
+      takeover.close();
+      for (const name of leases.models()) {
+        leases.forget(name);
+        await directory.release(name, id);
+      }
+    },
   };
 }
 

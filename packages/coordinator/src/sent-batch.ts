@@ -1,10 +1,12 @@
 /** Batches that workers hold: the message that sends one, and what is asked of those that are out. */
 import type { Epoch, ExecuteMessage, ProcessId } from '@nereid/protocol';
 import type { InstanceKey } from '@nereid/scheduler';
-import type { OwnedRequest } from './dispatch.ts';
+import type { OwnedRequest } from './version-queue.ts';
 
 export interface SentBatch {
   readonly number: number;
+  /** Under which it was sent; the model's may be a later one by now. */
+  readonly epoch: Epoch;
   readonly worker: ProcessId;
   readonly instance: InstanceKey;
   readonly requests: readonly OwnedRequest[];
@@ -22,7 +24,7 @@ export function executeMessage(source: BatchSource, batch: SentBatch, instance: 
   return {
     kind: 'execute',
     model: source.model,
-    epoch: source.epoch(),
+    epoch: batch.epoch,
     version: source.version,
     batch: batch.number,
     instance,
@@ -36,9 +38,26 @@ export function executeMessage(source: BatchSource, batch: SentBatch, instance: 
   };
 }
 
-/** The batch that a request is in. Looks through all of them: few are out, and only a cancel asks. */
-export function batchOf(id: string, batches: Iterable<SentBatch>): SentBatch | undefined {
-  for (const batch of batches) if (batch.requests.some((request) => request.id === id)) return batch;
+/**
+ * Batches sent to a worker up to a question's time that its answer does not list: the batch or its
+ * `done` was lost (docs/protocol.md R28). By requests and not by numbers, which an earlier owner's
+ * batches may share.
+ */
+export function unlistedBatches(
+  batches: Iterable<SentBatch>,
+  worker: ProcessId,
+  running: ReadonlySet<string>,
+  sentUpTo: number,
+): readonly SentBatch[] {
+  return [...batches].filter(
+    (batch) => batch.worker === worker && batch.number <= sentUpTo && !batch.requests.some(({ id }) => running.has(id)),
+  );
+}
+
+/** When the batch that is out longest at a worker was sent; undefined where none is. */
+export function outSinceUs(batches: Iterable<SentBatch>, worker: ProcessId): number | undefined {
+  // In the order in which they were sent.
+  for (const batch of batches) if (batch.worker === worker) return batch.sentUs;
   return undefined;
 }
 

@@ -1,7 +1,7 @@
 import type { ErrorInfo } from '@nereid/protocol';
-import type { VersionQueue } from './dispatch.ts';
 import type { OwnedModel } from './owned-model.ts';
 import { noVersions, versionNotFound, versionNotReady } from './request-error.ts';
+import type { VersionQueue } from './version-queue.ts';
 
 export type VersionChoice =
   | { readonly ok: true; readonly version: string; readonly queue: VersionQueue }

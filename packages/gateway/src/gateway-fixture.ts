@@ -60,9 +60,11 @@ export interface GatewayFixture {
   readonly coordinator: Mailbox;
   /** Waits until so many messages have come to the coordinator. */
   arrived(count: number): Promise<void>;
+  /** As if messages of this process may have been lost. */
+  interrupt(): void;
 }
 
-export interface FixtureOptions extends Partial<Pick<GatewayOptions, 'limits' | 'strictReadiness'>> {
+export interface FixtureOptions extends Partial<Pick<GatewayOptions, 'limits' | 'strictReadiness' | 'timing'>> {
   readonly models?: readonly ModelRecord[];
   /** By default requests stay unanswered. */
   readonly answer?: (message: InferMessage) => Outcome;
@@ -73,7 +75,14 @@ const MAILBOX_LIMITS: MailboxLimits = { messages_max: 1000, bytes_max: 1e9 };
 
 export async function gatewayFixture(options: FixtureOptions = {}): Promise<GatewayFixture> {
   const clock = virtualClock();
-  const transport = createLocalTransport(options.mailboxLimits ?? MAILBOX_LIMITS);
+  const interruptions = new Set<() => void>();
+  const transport: Transport = {
+    ...createLocalTransport(options.mailboxLimits ?? MAILBOX_LIMITS),
+    onInterruption(listener) {
+      interruptions.add(listener);
+      return () => void interruptions.delete(listener);
+    },
+  };
   const directory = createLocalDirectory<ModelRecord>();
   const received: Message[] = [];
   let waiter: (() => void) | undefined;
@@ -99,6 +108,7 @@ export async function gatewayFixture(options: FixtureOptions = {}): Promise<Gate
     log: createLog({ level: 'silent' }),
     limits: options.limits ?? { requests_pending_max: 100 },
     ...(options.strictReadiness === undefined ? {} : { strictReadiness: options.strictReadiness }),
+    ...(options.timing === undefined ? {} : { timing: options.timing }),
   });
   const arrived = (count: number) =>
     new Promise<void>((resolve) => {
@@ -107,5 +117,8 @@ export async function gatewayFixture(options: FixtureOptions = {}): Promise<Gate
       };
       waiter();
     });
-  return { clock, transport, directory, gateway, received, coordinator, arrived };
+  const interrupt = () => {
+    for (const listener of interruptions) listener();
+  };
+  return { clock, transport, directory, gateway, received, coordinator, arrived, interrupt };
 }

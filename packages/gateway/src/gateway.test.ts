@@ -102,16 +102,32 @@ describe('infer', () => {
     expect([fixture.received, fixture.gateway.waiting]).toEqual([[], 0]);
   });
 
-  it('refuses a model without an owner', async () => {
+  it('waits for an owner, but not for ever, and with a timer only so long', async () => {
     const fixture = await gatewayFixture();
     await fixture.directory.release('simple', 'co-1');
-    expect(await fixture.gateway.infer(REQUEST)).toEqual({
+    const outcome = fixture.gateway.infer(REQUEST);
+    fixture.clock.advanceUs(4_999_999);
+    expect(fixture.gateway.waiting).toBe(1);
+    fixture.clock.advanceUs(1);
+    expect(await outcome).toEqual({
       ok: false,
       error: {
         code: 'UNAVAILABLE',
         message: "no coordinator owns model 'simple' now; try again in a few seconds",
       },
     });
+    expect([fixture.received, fixture.clock.liveTimers]).toEqual([[], 0]);
+  });
+
+  it('cancels a request that has met no owner without a message', async () => {
+    const fixture = await gatewayFixture();
+    await fixture.directory.release('simple', 'co-1');
+    const controller = new AbortController();
+    const outcome = fixture.gateway.infer(REQUEST, controller.signal);
+    controller.abort();
+    expect(code(await outcome)).toBe('CANCELLED');
+    fixture.clock.advanceUs(1_000_000);
+    expect([fixture.received, fixture.clock.liveTimers]).toEqual([[], 0]);
   });
 
   it('refuses one request more than it may hold, and takes another once one is settled', async () => {
@@ -143,10 +159,13 @@ describe('infer', () => {
     expect(code((await outcomes[0]) as Outcome)).toBe('UNAVAILABLE');
   });
 
-  it('answers 503 where the owner has no mailbox any more', async () => {
+  it('answers 503 where the owner has no mailbox any more and none comes', async () => {
     const fixture = await gatewayFixture();
     await fixture.coordinator.close();
-    expect(code(await fixture.gateway.infer(REQUEST))).toBe('UNAVAILABLE');
+    const outcome = fixture.gateway.infer(REQUEST);
+    await Promise.resolve();
+    fixture.clock.advanceUs(5_500_000);
+    expect(code(await outcome)).toBe('UNAVAILABLE');
     expect(fixture.gateway.waiting).toBe(0);
   });
 
@@ -216,7 +235,11 @@ describe('the signal', () => {
     [
       'no owner to send it to again',
       'UNAVAILABLE',
-      ({ coordinator }) => coordinator.send('gw-1', { kind: 'stale', model: 'simple', id: 'gw-1:1', known: null }),
+      async ({ coordinator, clock }) => {
+        coordinator.send('gw-1', { kind: 'stale', model: 'simple', id: 'gw-1:1', known: null });
+        await Promise.resolve();
+        clock.advanceUs(5_500_000);
+      },
     ],
     ["the gateway's end", 'UNAVAILABLE', ({ gateway }) => gateway.close()],
   ])('has no listener left after %s', async (name, expected, act) => {
@@ -281,24 +304,48 @@ describe('stale', () => {
     expect(code(await outcome)).toBe('ok');
   });
 
-  it('gives up where nobody knows another owner', async () => {
+  it('waits where nobody knows another owner, and gives up where none comes', async () => {
     const fixture = await gatewayFixture();
     const outcome = fixture.gateway.infer(REQUEST);
     await fixture.arrived(1);
     fixture.coordinator.send('gw-1', stale(null));
+    await Promise.resolve();
+    fixture.clock.advanceUs(4_000_000);
+    expect(fixture.gateway.waiting).toBe(1);
+    fixture.clock.advanceUs(1_000_000);
     expect(code(await outcome)).toBe('UNAVAILABLE');
-    expect(fixture.gateway.waiting).toBe(0);
+    expect([fixture.gateway.waiting, fixture.clock.liveTimers]).toEqual([0, 0]);
   });
 
-  it('gives up after four sends', async () => {
+  it('is sent on at once four times, then waits for the directory to change', async () => {
     const fixture = await gatewayFixture();
     const outcome = fixture.gateway.infer(REQUEST);
-    for (let sends = 1; sends <= 4; sends++) {
-      await fixture.arrived(sends);
-      fixture.coordinator.send('gw-1', stale({ number: 10 + sends, owner: 'co-1' }));
+    for (let refusals = 1; refusals <= 5; refusals++) {
+      await fixture.arrived(refusals);
+      fixture.coordinator.send('gw-1', stale({ number: 10 + refusals, owner: 'co-1' }));
     }
-    expect(code(await outcome)).toBe('UNAVAILABLE');
-    expect(fixture.received).toHaveLength(4);
+    await Promise.resolve();
+    expect(fixture.received).toHaveLength(5);
+    const epoch = await fixture.directory.acquire('simple', 'co-1');
+    await fixture.arrived(6);
+    const again = inferAt(fixture, 5);
+    expect(again.epoch).toEqual(epoch);
+    fixture.coordinator.send('gw-1', responseTo(again, echo(again)));
+    expect(code(await outcome)).toBe('ok');
+  });
+
+  it('of an older copy is ignored', async () => {
+    const fixture = await gatewayFixture();
+    void fixture.gateway.infer(REQUEST);
+    await fixture.arrived(1);
+    const epoch = await fixture.directory.acquire('simple', 'co-1');
+    await fixture.arrived(2);
+    fixture.coordinator.send('gw-1', stale(epoch ?? null));
+    await Promise.resolve();
+    await Promise.resolve();
+    expect(fixture.received).toHaveLength(2);
+    expect(fixture.clock.liveTimers).toBe(0);
+    await fixture.gateway.close();
   });
 });
 

@@ -1,10 +1,12 @@
 import type { ModelRecord } from '@nereid/config';
 import { type InferRequest, type Message, type Outcome, type ProcessId, STOPPING } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import type { Directory, Transport } from '@nereid/transport';
+import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
 import { createInfer } from './infer.ts';
+import { createKnownRecords } from './known-records.ts';
 import { createModelLookups, type ModelLookup } from './model-lookup.ts';
 import { createPending } from './pending.ts';
+import { resendTimes } from './resend.ts';
 
 export interface GatewayLimits {
   /** Requests that wait for an answer at a time; one more is refused with 503. */
@@ -20,6 +22,8 @@ export interface GatewayOptions {
   readonly limits: GatewayLimits;
   /** True (the default): ready only while every model is. False: ready from the start until it stops. */
   readonly strictReadiness?: boolean;
+  /** When to send again. Absent: all roles are in this process and no message is ever lost. */
+  readonly timing?: Timing;
 }
 
 /**
@@ -30,6 +34,8 @@ export interface GatewayOptions {
  * finish) until `close` has failed what is left, then *closed*.
  */
 export interface Gateway {
+  /** Registers in the directory, so that others know that its mailbox is read. */
+  start(): Promise<void>;
   /** Never rejects: what goes wrong is an outcome. `signal` cancels the request wherever it is. */
   infer(request: InferRequest, signal?: AbortSignal): Promise<Outcome>;
   live(): boolean;
@@ -60,11 +66,19 @@ const SEQUENCE_LOST: Outcome = {
 export function createGateway(options: GatewayOptions): Gateway {
   const { id, clock, directory, log } = options;
   const pending = createPending(id, options.limits.requests_pending_max);
-  const models = createModelLookups(directory);
+  const times = resendTimes(options.timing ?? timing(), options.timing === undefined);
+  const records = createKnownRecords(directory, clock, options.timing === undefined ? 0 : times.ownerless_wait_ms);
+  const models = createModelLookups(directory, records);
   const mailbox = options.transport.open(id, (messages) => {
     for (const message of messages) take(message);
   });
-  const infer = createInfer({ id, mailbox, directory, models, pending });
+  const infer = createInfer({ id, clock, mailbox, directory, models, pending, times });
+  const unwatch = directory.watch((change) => {
+    if (change.type === 'owner') infer.ownerChanged(change.model);
+    else if (change.type === 'record') records.changed(change.model);
+  });
+  const unlisten = options.transport.onInterruption(infer.interrupted);
+  let started = false;
   let stopping = false;
   let closing: Promise<void> | undefined;
   let closed = false;
@@ -85,8 +99,24 @@ export function createGateway(options: GatewayOptions): Gateway {
     }
   };
 
-  const stop = async (deadlineMs: number) => {
+  /** For the end: what a directory that does not answer still has of this gateway runs out by itself. */
+  const tell = async (step: () => Promise<void>) => {
+    try {
+      await step();
+    } catch (error) {
+      log.warn({ err: error }, 'the directory was not told');
+    }
+  };
+
+  const drain = () => {
+    if (stopping) return;
     stopping = true;
+    // A last coordinator that stops now need not leave its models for this gateway.
+    if (started) void tell(() => directory.register({ id, role: 'gateway', draining: true }));
+  };
+
+  const stop = async (deadlineMs: number) => {
+    drain();
     if (pending.size > 0 && deadlineMs > 0) {
       let timer: Timer | undefined;
       await new Promise<void>((resolve) => {
@@ -97,10 +127,18 @@ export function createGateway(options: GatewayOptions): Gateway {
     }
     closed = true;
     pending.settleAll(STOPPED);
+    infer.close();
+    unwatch();
+    unlisten();
     await mailbox.close();
+    await tell(() => directory.leave(id));
   };
 
   return {
+    async start() {
+      await directory.register({ id, role: 'gateway', draining: false });
+      started = true;
+    },
     infer(request, signal) {
       if (stopping) return Promise.resolve(STOPPED);
       const error = infer.refusal(request);
@@ -110,9 +148,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     ready: () => !stopping && (options.strictReadiness === false || models.allReady()),
     modelReady: (name, version) => !stopping && models.ready(name, version),
     model: (name, version = '') => models.find(name, version),
-    drain() {
-      stopping = true;
-    },
+    drain,
     close(deadlineMs = 0) {
       closing ??= stop(deadlineMs);
       return closing;

@@ -11,44 +11,128 @@ import {
   type StaleMessage,
   withRequestId,
 } from '@nereid/protocol';
+import type { Clock, Timer } from '@nereid/runtime';
 import type { Directory, Mailbox, RefusalReason } from '@nereid/transport';
 import type { ModelLookups } from './model-lookup.ts';
-import type { Pending } from './pending.ts';
+import type { Pending, PendingRequest } from './pending.ts';
+import { type ResendTimes, resendStep } from './resend.ts';
 
-/** A request told `stale` this often is refused: ownership is changing faster than it travels. */
-const SENDS_MAX = 4;
+/** A request refused this often in a row is not sent on at once: ownership changes faster than it travels. */
+const REDIRECTS_MAX = 4;
+
+/** Of a request that has met no owner; lower than every epoch given out. */
+const NO_EPOCH: Epoch = { number: 0, owner: '' };
 
 const CANCELLED: Outcome = { ok: false, error: { code: 'CANCELLED', message: 'the caller gave up' } };
 
 export interface InferParts {
   readonly id: ProcessId;
+  readonly clock: Clock;
   readonly mailbox: Mailbox;
   readonly directory: Directory<ModelRecord>;
   readonly models: ModelLookups;
   readonly pending: Pending;
+  readonly times: ResendTimes;
 }
 
+/**
+ * Sends requests to owners until each has its outcome (docs/protocol.md R8).
+ *
+ * A request is *sent* to the model's owner under its epoch, and sent again when either changes, after
+ * an interruption, and by the sweep. It is *stranded* while there is no owner, or the last send came
+ * back: it then waits a bounded time for another owner. The sweep is one timer for all requests, set
+ * while any waits that it has to look at.
+ */
 export interface Infer {
   /** Why the request cannot be taken, from what is known here; null where it can. */
   refusal(request: InferRequest): ErrorInfo | null;
   /** Sends a request that was not refused and waits; `signal` cancels it wherever it is by then. */
   submit(request: InferRequest, signal: AbortSignal | undefined): Promise<Outcome>;
-  /** A coordinator says that it was not the owner: tries the one known now, or gives up. */
+  /** A coordinator says that it was not the owner: tries the one known now, or waits for another. */
   stale(message: StaleMessage): void;
+  /** The directory's belief of who owns the model changed. */
+  ownerChanged(model: string): void;
+  /** Messages may have been lost: all that waits is sent again. */
+  interrupted(): void;
+  close(): void;
 }
 
-export function createInfer({ id: replyTo, mailbox, directory, models, pending }: InferParts): Infer {
-  const send = (message: InferMessage) => {
-    mailbox.send(message.epoch.owner, message, (reason) => {
-      pending.settle(message.id, failed(refusedSend(message, reason)));
+export function createInfer(parts: InferParts): Infer {
+  const { id: replyTo, clock, mailbox, directory, models, pending, times } = parts;
+  const sweepsAll = Number.isFinite(times.resend_ms);
+  let sweep: Timer | undefined;
+  let closed = false;
+
+  const send = (request: PendingRequest) => {
+    const { message } = request;
+    request.sentUs = clock.nowUs();
+    request.returned = false;
+    mailbox.send(message.epoch.owner, message, (reason) => cameBack(request, message, reason));
+  };
+
+  const sendUnder = (request: PendingRequest, epoch: Epoch, resendMs: number) => {
+    const { message } = request;
+    request.message = { ...message, epoch, low: pending.low, sends: message.sends + 1 };
+    request.resendMs = resendMs;
+    send(request);
+  };
+
+  /** The mailbox did not take it. Later copies are not given up for it: another may be on its way. */
+  const cameBack = (request: PendingRequest, message: InferMessage, reason: RefusalReason) => {
+    if (request.message !== message || pending.find(message.id) !== request) return;
+    if (reason === 'gone') redirect(request, [directory.owner(message.model)]);
+    else if (message.sends === 1) pending.settle(message.id, failed(withRequestId(message.request, QUEUE_FULL)));
+  };
+
+  const redirect = (request: PendingRequest, beliefs: readonly (Epoch | undefined)[]) => {
+    const epoch = newerEpoch(request.message.epoch, beliefs);
+    if (epoch === undefined || request.redirects >= REDIRECTS_MAX) {
+      strand(request);
+      return;
+    }
+    request.redirects++;
+    sendUnder(request, epoch, times.resend_ms);
+  };
+
+  const strand = (request: PendingRequest) => {
+    request.returned = true;
+    request.strandedUs ??= clock.nowUs();
+    armSweep();
+  };
+
+  /** What the rule says of one request; `force` sends it also before its wait is over. */
+  const visit = (request: PendingRequest, force: boolean) => {
+    const nowUs = clock.nowUs();
+    const owner = directory.owner(request.message.model);
+    if (owner !== undefined && !request.returned) request.strandedUs = undefined;
+    const step = resendStep(request, owner, nowUs, times);
+    if (step.type === 'fail') pending.settle(request.message.id, failed(ownerless(request.message.model)));
+    else if (step.type === 'strand') strand(request);
+    else if (step.type === 'send') {
+      request.redirects = 0;
+      sendUnder(request, step.epoch, step.resendMs);
+    } else if (force && owner !== undefined) sendUnder(request, owner, times.resend_ms);
+  };
+
+  const armSweep = () => {
+    if (sweep !== undefined || closed) return;
+    sweep = clock.at(clock.nowUs() + times.sweep_ms * 1000, () => {
+      sweep = undefined;
+      let again = false;
+      for (const request of pending.inOrder()) {
+        visit(request, false);
+        again ||= sweepsAll || request.strandedUs !== undefined;
+      }
+      // Not cancelled at the last outcome: one request at a time would set a timer for each.
+      if (again && pending.size > 0) armSweep();
     });
   };
 
   const cancel = (id: string) => {
     const request = pending.find(id);
     if (request === undefined || !pending.settle(id, CANCELLED)) return;
-    const { model, epoch, g, session } = request.message;
-    mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id, g, low: pending.low, session });
+    const { model, epoch, g, session, sends } = request.message;
+    if (sends > 0) mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id, g, low: pending.low, session });
   };
 
   return {
@@ -58,45 +142,69 @@ export function createInfer({ id: replyTo, mailbox, directory, models, pending }
       if (found.signature.decoupled) return decoupled(request.modelName);
       const wrong = checkRequest(found.signature, request);
       if (wrong !== null) return wrong;
-      if (pending.full) return withRequestId(request, QUEUE_FULL);
-      return directory.owner(request.modelName) === undefined ? ownerless(request.modelName) : null;
+      return pending.full ? withRequestId(request, QUEUE_FULL) : null;
     },
 
     submit(request, signal) {
-      const epoch = directory.owner(request.modelName);
-      if (epoch === undefined) return Promise.resolve(failed(ownerless(request.modelName)));
       if (signal?.aborted === true) return Promise.resolve(CANCELLED);
+      const epoch = directory.owner(request.modelName);
       return new Promise((resolve) => {
         const message = firstMessage(request, epoch, replyTo, pending);
         const onAbort = signal === undefined ? undefined : () => cancel(message.id);
         if (onAbort !== undefined) signal?.addEventListener('abort', onAbort);
-        pending.add({ message, resolve, signal, onAbort });
-        send(message);
+        const waiting: PendingRequest = {
+          message,
+          resolve,
+          signal,
+          onAbort,
+          sentUs: 0,
+          resendMs: times.resend_ms,
+          redirects: 0,
+          returned: false,
+          strandedUs: undefined,
+        };
+        pending.add(waiting);
+        if (epoch === undefined) strand(waiting);
+        else send(waiting);
+        if (sweepsAll) armSweep();
       });
     },
 
     stale({ id, known }) {
       const request = pending.find(id);
       if (request === undefined) return;
-      const { message } = request;
-      const epoch = newerEpoch(message.epoch, [directory.owner(message.model), known ?? undefined]);
-      if (epoch === undefined || message.sends >= SENDS_MAX) {
-        pending.settle(id, failed(ownerless(message.model)));
-        return;
-      }
-      const again = { ...message, epoch, low: pending.low, sends: message.sends + 1 };
-      pending.resent(request, again);
-      send(again);
+      // It names the epoch under which the request has been sent meanwhile: an older copy was refused.
+      if (known !== null && compareEpochs(known, request.message.epoch) === 0) return;
+      redirect(request, [directory.owner(request.message.model), known ?? undefined]);
+    },
+
+    ownerChanged(model) {
+      for (const request of pending.inOrder()) if (request.message.model === model) visit(request, false);
+    },
+
+    interrupted() {
+      for (const request of pending.inOrder()) visit(request, true);
+    },
+
+    close() {
+      closed = true;
+      sweep?.cancel();
+      sweep = undefined;
     },
   };
 }
 
-function firstMessage(request: InferRequest, epoch: Epoch, replyTo: ProcessId, pending: Pending): InferMessage {
+function firstMessage(
+  request: InferRequest,
+  epoch: Epoch | undefined,
+  replyTo: ProcessId,
+  pending: Pending,
+): InferMessage {
   const { g, id } = pending.next();
   return {
     kind: 'infer',
     model: request.modelName,
-    epoch,
+    epoch: epoch ?? NO_EPOCH,
     id,
     g,
     low: pending.low,
@@ -104,7 +212,7 @@ function firstMessage(request: InferRequest, epoch: Epoch, replyTo: ProcessId, p
     prev: 0,
     session: null,
     step: -1,
-    sends: 1,
+    sends: epoch === undefined ? 0 : 1,
     msLeft: 0,
     replyTo,
     request,
@@ -118,10 +226,6 @@ function newerEpoch(refused: Epoch, beliefs: readonly (Epoch | undefined)[]): Ep
 
 function failed(error: ErrorInfo): Outcome {
   return { ok: false, error };
-}
-
-function refusedSend(message: InferMessage, reason: RefusalReason): ErrorInfo {
-  return reason === 'full' ? withRequestId(message.request, QUEUE_FULL) : ownerless(message.model);
 }
 
 function ownerless(model: string): ErrorInfo {

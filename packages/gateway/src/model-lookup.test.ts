@@ -1,5 +1,6 @@
 import type { VersionRecord } from '@nereid/config';
 import type { VersionState } from '@nereid/protocol';
+import { timing } from '@nereid/transport';
 import { describe, expect, it } from 'vitest';
 import { gatewayFixture, identity, modelRecord, readyVersion, SIMPLE } from './gateway-fixture.ts';
 
@@ -94,5 +95,25 @@ describe('readiness', () => {
     expect([gateway.live(), gateway.ready(), gateway.modelReady('simple', '')]).toEqual([true, false, false]);
     await gateway.close();
     expect(gateway.live()).toBe(false);
+  });
+});
+
+describe('a record that goes', () => {
+  it('makes the model unknown', async () => {
+    const { gateway, directory } = await gatewayFixture();
+    await directory.withdraw('simple');
+    expect(gateway.model('simple')).toMatchObject({ ok: false, error: { code: 'NOT_FOUND' } });
+  });
+
+  it('is remembered for as long as a takeover may take, where Redis may have forgotten it', async () => {
+    const { gateway, directory, clock } = await gatewayFixture({ timing: timing() });
+    await Promise.resolve();
+    await directory.withdraw('simple');
+    clock.advanceUs(4_999_999);
+    expect(gateway.model('simple')).toMatchObject({ ok: true });
+    clock.advanceUs(1);
+    expect(gateway.model('simple')).toMatchObject({ ok: false, error: { code: 'NOT_FOUND' } });
+    await directory.publish('simple', modelRecord(SIMPLE));
+    expect(gateway.model('simple')).toMatchObject({ ok: true });
   });
 });

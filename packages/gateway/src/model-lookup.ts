@@ -9,6 +9,7 @@ import {
   versionNotReady,
 } from '@nereid/protocol';
 import type { Directory } from '@nereid/transport';
+import type { KnownRecords } from './known-records.ts';
 
 export interface ModelFound {
   readonly ok: true;
@@ -45,7 +46,10 @@ interface RecordView {
   readonly found: ReadonlyMap<string, ModelFound>;
 }
 
-export function createModelLookups(directory: Directory<ModelRecord>): ModelLookups {
+export function createModelLookups(
+  directory: Directory<ModelRecord>,
+  records: Pick<KnownRecords, 'find'>,
+): ModelLookups {
   const views = new WeakMap<ModelRecord, RecordView>();
 
   const viewOf = (record: ModelRecord) => {
@@ -58,7 +62,7 @@ export function createModelLookups(directory: Directory<ModelRecord>): ModelLook
   };
 
   const find = (name: string, version: string): ModelLookup => {
-    const record = directory.record(name);
+    const record = records.find(name);
     if (record === undefined) return missing(modelNotFound(name));
     const view = viewOf(record);
     return view.found.get(version) ?? findMissing(record, view, version);

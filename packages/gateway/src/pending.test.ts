@@ -28,7 +28,17 @@ function add(pending: Pending, outcomes: Outcome[], signal?: AbortSignal, onAbor
     request: REQUEST,
   };
   if (onAbort !== undefined) signal?.addEventListener('abort', onAbort);
-  pending.add({ message, resolve: (outcome) => outcomes.push(outcome), signal, onAbort });
+  pending.add({
+    message,
+    resolve: (outcome) => outcomes.push(outcome),
+    signal,
+    onAbort,
+    sentUs: 0,
+    resendMs: 0,
+    redirects: 0,
+    returned: false,
+    strandedUs: undefined,
+  });
   return id;
 }
 

@@ -2,12 +2,22 @@ import type { InferMessage, Outcome, ProcessId } from '@nereid/protocol';
 
 /** A request that somebody waits for. */
 export interface PendingRequest {
-  /** As last sent, body and all, so that it can be sent again. */
-  readonly message: InferMessage;
+  /** As last sent, body and all, so that it can be sent again. Its `sends` is 0 until it has met an owner. */
+  message: InferMessage;
   readonly resolve: (outcome: Outcome) => void;
   /** The caller's signal and our listener on it, taken off at the outcome. */
   readonly signal: AbortSignal | undefined;
   readonly onAbort: (() => void) | undefined;
+  /** When it was last sent, microseconds of the gateway's clock. */
+  sentUs: number;
+  /** How long after that it is sent once more. */
+  resendMs: number;
+  /** Sent on at once, on the word of whoever refused it, since the owner last changed. */
+  redirects: number;
+  /** The last send came back, or there was no owner to send it to. */
+  returned: boolean;
+  /** Since when nobody is known to have it; undefined while an owner may. */
+  strandedUs: number | undefined;
 }
 
 /**
@@ -28,8 +38,8 @@ export interface Pending {
   add(request: PendingRequest): void;
   /** The waiter of that token, unless it is settled or of another gateway. */
   find(id: string): PendingRequest | undefined;
-  /** Replaces what was last sent. */
-  resent(request: PendingRequest, message: InferMessage): void;
+  /** All that wait, in the order of g. */
+  inOrder(): Iterable<PendingRequest>;
   /** Hands the outcome to the waiter; false where nobody waits (any more). */
   settle(id: string, outcome: Outcome): boolean;
   settleAll(outcome: Outcome): void;
@@ -39,6 +49,7 @@ export interface Pending {
 
 export function createPending(gateway: ProcessId, requests_max: number): Pending {
   const prefix = `${gateway}:`;
+  // Added in the order of g and never replaced, so its own order is that of g.
   const waiting = new Map<number, PendingRequest>();
   let nextG = 1;
   let low = 1;
@@ -82,9 +93,7 @@ export function createPending(gateway: ProcessId, requests_max: number): Pending
       waiting.set(request.message.g, request);
     },
     find,
-    resent(request, message) {
-      waiting.set(request.message.g, { ...request, message });
-    },
+    inOrder: () => waiting.values(),
     settle,
     settleAll(outcome) {
       for (const request of [...waiting.values()]) settle(request.message.id, outcome);

@@ -77,6 +77,25 @@ export function sendAnswers(
   mailbox.send(owner, done);
 }
 
+/**
+ * Gives a batch back unseen, for the owner to run elsewhere: this worker takes no more (docs/protocol.md
+ * R38). Nobody is answered. `noslot` says that nothing was executed.
+ */
+export function sendBack(mailbox: Mailbox, message: ExecuteMessage): void {
+  mailbox.send(message.epoch.owner, {
+    kind: 'done',
+    model: message.model,
+    epoch: message.epoch,
+    version: message.version,
+    worker: mailbox.id,
+    batch: message.batch,
+    instance: message.instance,
+    timing: NO_TIMING,
+    executed: false,
+    entries: message.entries.map(({ id }) => ({ id, result: 'noslot', error: null })),
+  });
+}
+
 function outcomeOf(batch: AnsweredBatch, { request }: ExecuteEntry, settled: ThreadOutcome | undefined): Outcome {
   const { message, signature } = batch;
   if (settled === undefined || signature === null) {

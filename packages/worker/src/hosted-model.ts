@@ -12,6 +12,7 @@ import {
   type Epoch,
   type ExecuteEntry,
   NereidError,
+  NOT_HELD,
   type VersionDescription,
 } from '@nereid/protocol';
 import { createHostedVersion, type HostedVersion, type HostingOptions, type VersionSource } from './hosted-version.ts';
@@ -32,6 +33,8 @@ export interface HostedModel {
   /** The requests given to an instance and not yet answered, by id. */
   readonly running: Map<string, RunningBatch>;
   hold(message: ControlMessage): void;
+  /** As `hold` of a model that this worker does not take: it drops what it has and says so. */
+  decline(message: ControlMessage): void;
   release(): void;
   version(version: string): HostedVersion | undefined;
   describe(): readonly VersionDescription[];
@@ -66,6 +69,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
   /** Replaced or unloaded, with threads that have not ended yet. */
   const leaving = new Set<HostedVersion>();
   const running = new Map<string, RunningBatch>();
+  let declined: readonly string[] = [];
 
   const all = () => [
     ...[...slots.values()].flatMap(({ hosted, next }) => (next === null ? [hosted] : [hosted, next])),
@@ -124,6 +128,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     draining: false,
     running,
     hold(message) {
+      declined = [];
       const { config, signature, directory } = readSource(message, options);
       // Each version reports a failure by itself; one that is held already does not look at it.
       directory.catch(() => {});
@@ -133,16 +138,26 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
       }
       changed();
     },
+    decline(message) {
+      for (const slot of slots.values()) drop(slot);
+      declined = message.versions;
+      changed();
+    },
     release() {
+      declined = [];
       for (const slot of slots.values()) drop(slot);
       changed();
     },
     version: (version) => slots.get(version)?.hosted,
-    describe: () =>
-      [...slots.values()].map(({ hosted, nextFailed }) => {
+    describe() {
+      const ids = [...running.keys()];
+      const held = [...slots.values()].map(({ hosted, nextFailed }) => {
         const description = hosted.describe();
-        return { ...description, reason: description.reason || nextFailed, running: [...running.keys()] };
-      }),
+        return { ...description, reason: description.reason || nextFailed, running: ids };
+      });
+      const others = declined.filter((version) => !slots.has(version));
+      return [...held, ...others.map((version) => notHeld(version, ids))];
+    },
     async stop() {
       await Promise.all(all().map((hosted) => hosted.stop()));
     },
@@ -156,6 +171,10 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
       return all().reduce((sum, hosted) => sum + hosted.liveThreads, 0);
     },
   };
+}
+
+function notHeld(version: string, running: readonly string[]): VersionDescription {
+  return { version, state: 'UNAVAILABLE', reason: NOT_HELD, instances: [], running };
 }
 
 function sameContent(a: VersionSource, b: VersionSource): boolean {

@@ -2,14 +2,24 @@
 import type { DescribedMessage, Epoch, ExecuteEntry, ExecuteMessage, Message, ProcessId } from '@nereid/protocol';
 import { compareEpochs } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
-import { type AnsweredBatch, sendAnswers } from './batch-answers.ts';
+import { type AnsweredBatch, sendAnswers, sendBack } from './batch-answers.ts';
 import { createHostedModel, type HostedModel, type HostedModelOptions, type RunningBatch } from './hosted-model.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
 import { sharedNowNs } from './shared-now.ts';
 
+export interface WorkerLoopOptions extends HostedModelOptions {
+  /** Whether this worker takes a model at all. */
+  readonly holds: (model: string) => boolean;
+}
+
 export interface WorkerLoop {
   receive(messages: readonly Message[]): void;
-  /** No more work is taken; resolves when all batches are answered and all threads have ended. */
+  /** Tells each model's present owner, unasked, what this worker holds of it. */
+  offer(): void;
+  /**
+   * No more work is taken, of which owners are told; what is running ends. Resolves when all batches
+   * are answered and all threads have ended.
+   */
   stop(): Promise<void>;
   /** The stop is past its deadline: ends threads in the middle of their runs where that can be done. */
   abandon(): void;
@@ -20,8 +30,8 @@ export interface WorkerLoop {
 
 const NONE: readonly ExecuteEntry[] = [];
 
-/** `mailbox` is asked for late: it is opened with this loop's `receive`. */
-export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mailbox): WorkerLoop {
+/** `mailbox` is asked for late, at each send: it is opened with this loop's `receive`, and may be replaced. */
+export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mailbox): WorkerLoop {
   const models = new Map<string, HostedModel>();
   let executions = 0;
   let stopping = false;
@@ -60,7 +70,15 @@ export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mai
     return true;
   };
 
+  const offer = () => {
+    for (const model of models.values()) if (model.fence !== null) describe(model, model.fence.owner, 0);
+  };
+
   const execute = (model: HostedModel, message: ExecuteMessage, receivedNs: number) => {
+    if (stopping) {
+      sendBack(mailbox(), message);
+      return;
+    }
     const { entries, duplicates } = withoutRunning(model.running, message.entries);
     const hosted = model.version(message.version);
     const answered: AnsweredBatch = {
@@ -88,14 +106,13 @@ export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mai
     };
     const running: RunningBatch = { batch, entries, instance: message.instance, hosted };
     for (const { id } of entries) model.running.set(id, running);
-    if (hosted !== undefined && !stopping) {
+    if (hosted !== undefined) {
       hosted.execute(message.instance, batch);
       return;
     }
-    const why = stopping ? 'this worker is stopping' : 'it is not loaded on this worker';
     failBatch(batch, false, {
       code: 'UNAVAILABLE',
-      message: `model '${model.name}' version ${message.version} is not ready: ${why}`,
+      message: `model '${model.name}' version ${message.version} is not ready: it is not loaded on this worker`,
     });
   };
 
@@ -131,8 +148,10 @@ export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mai
         const model = modelNamed(message.model);
         if (!passesFence(model, message.epoch, 0)) return;
         model.draining = message.action === 'drain';
-        if (message.action === 'load' && !stopping) model.hold(message);
-        else if (message.action === 'unload') model.release();
+        if (message.action === 'load' && !stopping) {
+          if (options.holds(message.model)) model.hold(message);
+          else model.decline(message);
+        } else if (message.action === 'unload') model.release();
         else describe(model, message.epoch.owner, 0);
         return;
       }
@@ -149,8 +168,10 @@ export function createWorkerLoop(options: HostedModelOptions, mailbox: () => Mai
       const receivedNs = sharedNowNs();
       for (const message of messages) handle(message, receivedNs);
     },
+    offer,
     async stop() {
       stopping = true;
+      offer();
       await Promise.all([...models.values()].map((model) => model.stop()));
     },
     abandon() {

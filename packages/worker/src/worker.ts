@@ -1,7 +1,7 @@
 import type { ModelRecord } from '@nereid/config';
-import type { ProcessId } from '@nereid/protocol';
-import type { Clock, Log } from '@nereid/runtime';
-import type { Directory, Transport } from '@nereid/transport';
+import type { Message, ProcessId } from '@nereid/protocol';
+import { type Clock, type Log, newProcessId, type Timer } from '@nereid/runtime';
+import type { Directory, Mailbox, Timing, Transport } from '@nereid/transport';
 import type { BackendSettings } from './hosted-version.ts';
 import type { InstanceLimits } from './instance.ts';
 import { createLoadLimiter } from './load-limiter.ts';
@@ -10,6 +10,7 @@ import { spawnThread } from './spawn-thread.ts';
 import type { SpawnThread } from './thread-carrier.ts';
 
 export interface WorkerOptions {
+  /** Its first id; it goes on under another one if its registration lapses. */
   readonly id: ProcessId;
   readonly clock: Clock;
   readonly log: Log;
@@ -19,32 +20,54 @@ export interface WorkerOptions {
   readonly findModel: (name: string) => string | undefined;
   /** The content hash of the model's files as this worker reads them (`readModel`'s `contentHash`). */
   readonly hashModel: (name: string, directory: string) => Promise<string>;
+  /** `--worker-models`: whether this worker takes the model at all; every one by default. */
+  readonly holds?: (model: string) => boolean;
   /** `--backend-config`: settings by backend name, '' for all backends. */
   readonly backendSettings: BackendSettings;
   /** `--model-load-thread-count`: instances that load at the same time. */
   readonly loadsMax: number;
   /** LIMITS. */
   readonly limits: InstanceLimits;
+  /** How often it looks after its registration. Absent: registrations never lapse. */
+  readonly timing?: Timing;
+  /** A new process id at each call; random by default. */
+  readonly newId?: () => ProcessId;
   /** Tests take this to end threads from outside. */
   readonly spawn?: SpawnThread;
 }
 
 export interface Worker {
+  /** The present process id. */
+  readonly id: ProcessId;
   /** Registers in the directory, from when on owners send models and batches. */
   start(): Promise<void>;
   /**
-   * Takes no more work, finishes the batches that instances hold, answers all, and resolves when
-   * every thread has ended. After the deadline JavaScript models are cut short, which fails their
-   * batches; native runs cannot be and are waited for. Idempotent.
+   * Drains: registers as draining, takes no more work, finishes the batches that instances hold,
+   * answers all, and resolves when every thread has ended and it has left the directory. After the
+   * deadline JavaScript models are cut short, which fails their batches; native runs cannot be and
+   * are waited for. Idempotent.
    */
   stop(deadlineMs?: number): Promise<void>;
   /** All zero when nothing is left: batches not answered, requests running, threads. */
   counters(): { readonly batches: number; readonly requests: number; readonly threads: number };
 }
 
-/** The worker role: hosts model versions and runs batches on their instances. Opens its mailbox at once. */
+/** Where the worker is in the directory; see `createWorker`. */
+type Standing = 'new' | 'registering' | 'registered' | 'lapsed' | 'left';
+
+/**
+ * The worker role: hosts model versions and runs batches on their instances. Opens its mailbox at once.
+ *
+ * Of its standing in the directory (docs/protocol.md R10): it is *new* until `start`; *registering*
+ * until the directory has it, while messages are kept; then *registered*. Before it handles messages,
+ * and at each heartbeat, it makes sure that nobody can hold it for gone. If somebody can, it fences
+ * itself: it drops what it was sent, takes a new mailbox under a new id and is registering again. Its
+ * models stay loaded and its batches run on; owners meet it as a new worker. Where it cannot register
+ * it is *lapsed* until the next heartbeat, which fences it again. `stop` ends in *left*.
+ */
 export function createWorker(options: WorkerOptions): Worker {
-  const { id, clock, log, transport, directory, limits, backendSettings, findModel, hashModel } = options;
+  const { clock, log, transport, directory, limits, backendSettings, findModel, hashModel, timing } = options;
+  const newId = options.newId ?? (() => newProcessId('wk'));
   const loop = createWorkerLoop(
     {
       clock,
@@ -53,25 +76,105 @@ export function createWorker(options: WorkerOptions): Worker {
       backendSettings,
       findModel,
       hashModel,
+      holds: options.holds ?? (() => true),
       limitLoads: createLoadLimiter(options.loadsMax),
       spawn: options.spawn ?? spawnThread,
     },
     () => mailbox,
   );
-  const mailbox = transport.open(id, loop.receive);
+  let standing: Standing = 'new';
+  let draining = false;
+  /** What came before the directory's word that this worker is registered. */
+  let early: Message[] = [];
+  let heartbeat: Timer | undefined;
   let stopping: Promise<void> | undefined;
 
-  const stop = async (deadlineMs: number | undefined) => {
-    const deadline =
-      deadlineMs === undefined ? undefined : clock.at(clock.nowUs() + deadlineMs * 1000, () => loop.abandon());
-    await loop.stop();
-    deadline?.cancel();
-    await directory.leave(id);
-    await mailbox.close();
+  const open = (id: ProcessId): Mailbox => transport.open(id, (messages) => receive(id, messages));
+
+  const receive = (id: ProcessId, messages: readonly Message[]) => {
+    if (id !== mailbox.id) return;
+    if (standing === 'new' || standing === 'registering') early.push(...messages);
+    else if (standing === 'registered' && directory.registered(id)) loop.receive(messages);
+    else look();
   };
 
+  const register = async () => {
+    const { id } = mailbox;
+    standing = 'registering';
+    try {
+      await directory.register({ id, role: 'worker', draining });
+    } catch (error) {
+      if (standing === 'registering') standing = 'lapsed';
+      throw error;
+    }
+    if (standing !== 'registering') return;
+    standing = 'registered';
+    const kept = early;
+    early = [];
+    if (kept.length > 0) receive(id, kept);
+  };
+
+  const fence = async () => {
+    const old = mailbox;
+    mailbox = open(newId());
+    early = [];
+    log.warn({ worker: old.id, now: mailbox.id }, 'registration lapsed; going on under a new id');
+    // The old registration runs out by itself where that fails.
+    const [registered] = await Promise.allSettled([register(), old.close(), directory.leave(old.id)]);
+    if (registered.status === 'rejected') throw registered.reason;
+    loop.offer();
+  };
+
+  /** Also a worker that gets no messages must find out that it has lapsed. */
+  const look = () => {
+    if (standing !== 'lapsed' && !(standing === 'registered' && !directory.registered(mailbox.id))) return;
+    // The next heartbeat tries again, with another id.
+    fence().catch((error) => log.error({ err: error, worker: mailbox.id }, 'not registered'));
+  };
+
+  const beat = (everyMs: number) => {
+    heartbeat = clock.at(clock.nowUs() + everyMs * 1000, () => {
+      look();
+      beat(everyMs);
+    });
+  };
+
+  const unwatch = directory.watch((change) => {
+    if (change.type === 'process' && change.id === mailbox.id) look();
+  });
+  const unlisten = transport.onInterruption(loop.offer);
+
+  const stop = async (deadlineMs: number | undefined) => {
+    draining = true;
+    const { id } = mailbox;
+    const deadline =
+      deadlineMs === undefined ? undefined : clock.at(clock.nowUs() + deadlineMs * 1000, () => loop.abandon());
+    // Whether or not the directory hears of it, each owner does.
+    const [told] = await Promise.allSettled([
+      standing === 'new' ? undefined : directory.register({ id, role: 'worker', draining }),
+      loop.stop(),
+    ]);
+    deadline?.cancel();
+    standing = 'left';
+    heartbeat?.cancel();
+    unwatch();
+    unlisten();
+    const ended = await Promise.allSettled([mailbox.close(), directory.leave(mailbox.id)]);
+    // What a directory that does not answer still has of this worker runs out by itself.
+    for (const step of [told, ...ended]) {
+      if (step.status === 'rejected') log.warn({ err: step.reason, worker: mailbox.id }, 'the directory was not told');
+    }
+  };
+
+  let mailbox = open(options.id);
   return {
-    start: () => directory.register({ id, role: 'worker', draining: false }),
+    get id() {
+      return mailbox.id;
+    },
+    async start() {
+      await register();
+      if (timing !== undefined) beat(timing.heartbeat_ms);
+    },
     stop(deadlineMs) {
       stopping ??= stop(deadlineMs);
       return stopping;

@@ -1,6 +1,10 @@
 import { type ErrorInfo, httpStatus } from '@nereid/protocol';
 import type { FastifyReply } from 'fastify';
 
+/** A full queue drains and an owner is found within a few seconds. */
+const RETRY_STATUS = 503;
+const RETRY_AFTER_S = '1';
+
 /** A header value is cut here; the text of the error is in the body. */
 const DETAIL_LENGTH_MAX = 200;
 
@@ -10,6 +14,7 @@ const DETAIL_LENGTH_MAX = 200;
  */
 export function sendError(reply: FastifyReply, error: ErrorInfo, status = httpStatus(error.code)): void {
   reply.code(status).header('Nereid-Error', errorHeader(error));
+  if (status === RETRY_STATUS) reply.header('Retry-After', RETRY_AFTER_S);
   sendJson(reply, JSON.stringify({ error: error.message }));
 }
 

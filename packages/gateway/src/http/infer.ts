@@ -52,7 +52,7 @@ export function infer(context: InferContext, request: FastifyRequest, reply: Fas
 
   readBody(request.raw, context.inputBytesMax, (body) => {
     try {
-      const decoded = decode(context, request, found.signature, version === '' ? '' : found.version, body);
+      const decoded = decodeInfer(context, request, found.signature, version === '' ? '' : found.version, body);
       if (!decoded.ok) {
         fail(decoded.error);
         return;
@@ -78,8 +78,8 @@ type Decoded =
   | { readonly ok: false; readonly error: ErrorInfo };
 
 /** The request, or why not: what the codec finds it throws. */
-function decode(
-  context: InferContext,
+export function decodeInfer(
+  context: Pick<InferContext, 'inputBytesMax' | 'requestLimits'>,
   request: FastifyRequest,
   signature: ModelSignature,
   modelVersion: string,
@@ -107,14 +107,20 @@ const DECOUPLED: ErrorInfo = {
   message: "HTTP end point doesn't support models with decoupled transaction policy",
 };
 
-const COMPRESSED: ErrorInfo = { code: 'UNSUPPORTED', message: 'Unsupported compression type' };
+export const COMPRESSED: ErrorInfo = { code: 'UNSUPPORTED', message: 'Unsupported compression type' };
 
 /** The model, if it and the request are such that the body is worth reading. */
 function servable(found: ModelLookup, request: FastifyRequest): ModelLookup {
   if (!found.ok) return found;
-  if (found.signature.decoupled) return { ok: false, error: DECOUPLED };
-  const encoding = request.headers['content-encoding'] ?? '';
-  return encoding === '' || encoding === 'identity' ? found : { ok: false, error: COMPRESSED };
+  const error = refusedUnread(found.signature, request);
+  return error === undefined ? found : { ok: false, error };
+}
+
+/** Why the body is not worth reading. */
+export function refusedUnread({ decoupled }: ModelSignature, { headers }: FastifyRequest): ErrorInfo | undefined {
+  if (decoupled) return DECOUPLED;
+  const encoding = headers['content-encoding'] ?? '';
+  return encoding === '' || encoding === 'identity' ? undefined : COMPRESSED;
 }
 
 function classification(output: string): ErrorInfo {

@@ -2,9 +2,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { sendError, sendJson } from './errors.ts';
 import { live, modelReady, ready } from './health.ts';
 import { type InferContext, infer } from './infer.ts';
+import { type JobsContext, jobQueue, jobResult, jobStatus, submitJob } from './jobs.ts';
 import { modelConfig, modelMetadata, serverMetadataText } from './metadata.ts';
 
-export interface RoutesContext extends InferContext {
+export interface RoutesContext extends InferContext, JobsContext {
   readonly serverId: string;
   readonly version: string;
 }
@@ -15,6 +16,7 @@ type Handler = (request: FastifyRequest, reply: FastifyReply) => void;
 const MODEL = '/v2/models/:model(^.+$)';
 /** Digits only: any other version is an unknown path. */
 const VERSION = `${MODEL}/versions/:version(^[0-9]+$)`;
+const JOB = '/v2/jobs/:job(^.+$)';
 
 /** Every path served. */
 function routeTable(context: RoutesContext): readonly (readonly ['GET' | 'POST', string, Handler])[] {
@@ -34,6 +36,11 @@ function routeTable(context: RoutesContext): readonly (readonly ['GET' | 'POST',
     ['GET', `${VERSION}/config`, (request, reply) => modelConfig(gateway, request, reply)],
     ['POST', `${MODEL}/infer`, (request, reply) => infer(context, request, reply)],
     ['POST', `${VERSION}/infer`, (request, reply) => infer(context, request, reply)],
+    ['POST', `${MODEL}/jobs`, (request, reply) => submitJob(context, request, reply)],
+    ['POST', `${VERSION}/jobs`, (request, reply) => submitJob(context, request, reply)],
+    ['GET', `${MODEL}/jobs/queue`, (request, reply) => jobQueue(context, request, reply)],
+    ['GET', JOB, (request, reply) => jobStatus(context, request, reply)],
+    ['GET', `${JOB}/result`, (request, reply) => jobResult(context, request, reply)],
   ];
 }
 
@@ -68,7 +75,7 @@ function notServed(request: FastifyRequest, reply: FastifyReply): void {
 
 /** A route's path as a regular expression over a whole path. */
 function pathPattern(url: string): string {
-  return url.replace(':version(^[0-9]+$)', '[0-9]+').replace(':model(^.+$)', '[^/]+');
+  return url.replace(':version(^[0-9]+$)', '[0-9]+').replace(/:(model|job)\(\^\.\+\$\)/, '[^/]+');
 }
 
 function fullMatch(pattern: string): RegExp {

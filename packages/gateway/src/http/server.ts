@@ -5,6 +5,7 @@ import { errorInfo, STOPPING } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import { type FastifyInstance, fastify } from 'fastify';
 import type { Gateway } from '../gateway.ts';
+import type { Jobs } from '../jobs.ts';
 import { listenError } from '../listen-error.ts';
 import { listenerUrl } from '../listener-url.ts';
 import { createClientErrorHandler, refuseOnSocket } from './client-error.ts';
@@ -16,6 +17,10 @@ import { addRoutes } from './routes.ts';
 
 export interface HttpServerOptions {
   readonly gateway: Gateway;
+  /** Without it (no Redis) the routes of jobs answer 503. */
+  readonly jobs?: Jobs | undefined;
+  /** What those answers say: how to get a Redis. */
+  readonly redisHint?: string | undefined;
   readonly clock: Clock;
   readonly log: Log;
   /** Name and version that the server's metadata tell. */
@@ -48,6 +53,7 @@ export interface HttpServer {
   readonly inject: FastifyInstance['inject'];
 }
 
+const REDIS_HINT = 'install redis-server 7.0 or later and start again, or name a running one by --redis-url';
 /** How often it is looked at whether a header or a body is overdue. */
 const CHECK_INTERVAL_MS = 5_000;
 /** A model's name may be as long as a folder's; the header's own limit bounds the path. */
@@ -82,6 +88,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   });
   addRoutes(app, {
     gateway,
+    jobs: options.jobs,
+    redisHint: options.redisHint ?? REDIS_HINT,
     log,
     serverId: options.serverId,
     version: options.version,

@@ -1,0 +1,93 @@
+/** For tests: the transport and the directory between processes, in which a test makes things go wrong. */
+import type { ModelRecord } from '@nereid/config';
+import { type Message, NereidError } from '@nereid/protocol';
+import type { Clock, Timer } from '@nereid/runtime';
+import { createLocalDirectory, createLocalTransport, type Directory, type Transport } from '@nereid/transport';
+
+/** The lanes between the processes, with what a test says going wrong. */
+export function fakeLane() {
+  const inner = createLocalTransport({ messages_max: 10_000, bytes_max: 1_000_000_000 });
+  const directory = createLocalDirectory<ModelRecord>();
+  const interruptions = new Set<() => void>();
+  const dead = new Set<string>();
+  /** Messages for which it says true are lost on the way. */
+  const loss = { of: (_message: Message, _to: string): boolean => false };
+  /** Models whose leases their owners cannot be sure of. */
+  const unsure = new Set<string>();
+  const reaped: ReadonlySet<string>[] = [];
+  /** While `yes`, the directory answers nobody. */
+  const away = { yes: false };
+  const answered = async <T>(call: () => Promise<T>): Promise<T> => {
+    if (away.yes) throw new NereidError('UNAVAILABLE', 'Redis does not answer');
+    return call();
+  };
+  const transport: Transport = {
+    ...inner,
+    open(id, receive) {
+      const mailbox = inner.open(id, (messages) => {
+        if (!dead.has(id)) receive(messages);
+      });
+      return {
+        ...mailbox,
+        send(to, message, refused) {
+          if (!dead.has(id) && !dead.has(to) && !loss.of(message, to)) mailbox.send(to, message, refused);
+        },
+      };
+    },
+    onInterruption(listener) {
+      interruptions.add(listener);
+      return () => void interruptions.delete(listener);
+    },
+    reap: async (alive) => void reaped.push(alive),
+  };
+  const never = new Promise<never>(() => {});
+  const timers = new Map<string, Set<Timer>>();
+  return {
+    transport,
+    directory,
+    loss,
+    unsure,
+    reaped,
+    away,
+    directoryOf: (id: string): Directory<ModelRecord> => ({
+      ...directory,
+      acquire: (...args) => (dead.has(id) ? never : directory.acquire(...args)),
+      publish: (...args) => (dead.has(id) ? never : directory.publish(...args)),
+      register: (process) => answered(() => directory.register(process)),
+      release: (model, owner) => answered(() => directory.release(model, owner)),
+      withdraw: (model) => answered(() => directory.withdraw(model)),
+      leave: (process) => answered(() => directory.leave(process)),
+      holds: (model, owner) => !unsure.has(model) && directory.holds(model, owner),
+      watch: (listener) =>
+        directory.watch((change) => {
+          if (!dead.has(id)) listener(change);
+        }),
+    }),
+    interrupt() {
+      for (const listener of interruptions) listener();
+    },
+    clockOf(id: string, clock: Clock): Clock {
+      const own = new Set<Timer>();
+      timers.set(id, own);
+      return {
+        nowUs: () => clock.nowUs(),
+        wallMs: () => clock.wallMs(),
+        at(timeUs, callback) {
+          const timer = clock.at(timeUs, () => {
+            own.delete(timer);
+            if (!dead.has(id)) callback();
+          });
+          own.add(timer);
+          return timer;
+        },
+      };
+    },
+    /** The process does nothing more, and all that it held has run out. */
+    async kill(id: string) {
+      dead.add(id);
+      for (const timer of timers.get(id) ?? []) timer.cancel();
+      await directory.leave(id);
+      for (const { name } of directory.records()) await directory.release(name, id);
+    },
+  };
+}

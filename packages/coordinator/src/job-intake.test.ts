@@ -1,0 +1,298 @@
+import { createLog, systemClock } from '@nereid/runtime';
+import { connectRedis, createJobQueues, type JobQueues, type NewJob, type StoredJob, timing } from '@nereid/transport';
+import { type RedisServerFixture, startRedisServer } from '@nereid/transport/redis-server-fixture';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type FakeCluster, type FakeWorker, fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
+
+let server: RedisServerFixture;
+let cleanups: (() => unknown)[] = [];
+let model: string;
+let models = 0;
+
+beforeAll(async () => {
+  server = await startRedisServer();
+});
+afterAll(() => server.stop());
+beforeEach(() => {
+  models++;
+  model = `m${models}`;
+});
+afterEach(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+  cleanups = [];
+});
+
+function openQueues(): JobQueues {
+  const connector = connectRedis(server.url, { name: 'test:1' });
+  const clock = systemClock();
+  const queues = createJobQueues({ connector, timing: timing(0.4), clock, log: createLog({ level: 'silent' }) });
+  cleanups.push(async () => {
+    await queues.close();
+    connector.close();
+    expect(clock.liveTimers).toBe(0);
+  });
+  return queues;
+}
+
+interface World {
+  readonly cluster: FakeCluster;
+  readonly worker: FakeWorker;
+  readonly queues: JobQueues;
+  /** Stops the coordinator at once. */
+  stop(): Promise<void>;
+  add(id: string, data?: unknown, more?: Partial<NewJob>): Promise<void>;
+  find(id: string): Promise<StoredJob | undefined>;
+  ended(id: string): Promise<StoredJob | undefined>;
+  /** Waits until the worker holds so many batches. */
+  batches(count: number): Promise<void>;
+}
+
+async function world(config = ''): Promise<World> {
+  const queues = openQueues();
+  const cluster = fakeCluster([fakeModel(model, config)], {}, { jobs: queues });
+  const worker = await cluster.worker();
+  await cluster.coordinator.start();
+  const stop = async () => {
+    const stopping = cluster.coordinator.stop(0);
+    await cluster.pass(1);
+    await stopping;
+  };
+  cleanups.push(stop);
+  return {
+    cluster,
+    worker,
+    queues,
+    stop,
+    add: (id, data = jobData(), more = {}) =>
+      queues.add(model, {
+        id,
+        createdMs: Date.now(),
+        data,
+        priority: 0,
+        delayMs: 0,
+        attempts: 3,
+        resultTtlS: 60,
+        ...more,
+      }),
+    find: (id) => queues.find(model, id),
+    ended: (id) => queues.wait(model, id, 20_000),
+    batches: (count) => expect.poll(() => worker.executes.length).toBe(count),
+  };
+}
+
+const jobData = (more: object = {}) => ({
+  inputs: [{ name: 'A', datatype: 'FP32', shape: [1], data: [1] }],
+  ...more,
+});
+
+test('a job runs and gives its return value', async () => {
+  const { worker, add, ended, batches, find } = await world();
+  await add('j1', jobData({ id: 'mine' }));
+  await batches(1);
+  expect((await find('j1'))?.state).toBe('running');
+  expect(worker.executes[0]?.entries[0]?.request).toMatchObject({ id: 'mine', modelName: model });
+  worker.finish();
+  expect(await ended('j1')).toMatchObject({
+    state: 'completed',
+    result: { model_name: model, model_version: '1', outputs: [] },
+    attemptsMade: 1,
+  });
+});
+
+test('jobs share batches with requests that somebody waits for', async () => {
+  const config =
+    'max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 1000000 preferred_batch_size: [ 4 ] }';
+  const { cluster, worker, add, ended, batches } = await world(config);
+  const gateway = cluster.gateway();
+  const rows = { inputs: [{ name: 'A', datatype: 'FP32', shape: [1, 1], data: [1] }] };
+  const waiting = [1, 2].map(() => gateway.infer(fakeRequest(model, { shape: [1, 1] })));
+  await settle();
+  await add('j1', rows);
+  await add('j2', rows);
+  await batches(1);
+  expect(worker.executes[0]?.entries).toHaveLength(4);
+  worker.finish();
+  expect((await ended('j1'))?.state).toBe('completed');
+  expect((await ended('j2'))?.state).toBe('completed');
+  expect(waiting.map((id) => gateway.outcome(id))).toEqual(['ok', 'ok']);
+});
+
+describe('a wrong job fails at once, with the text of HTTP', () => {
+  const tensor = { name: 'A', datatype: 'FP32', shape: [1], data: [1] };
+  test.each([
+    ['no inputs', {}, "INVALID_ARG: Unable to parse 'inputs': attempt to access non-existing object member 'inputs'"],
+    [
+      'a wrong datatype',
+      { id: 'r', inputs: [{ ...tensor, datatype: 'INT32' }] },
+      'INVALID_ARG: [request id: r] inference input ',
+    ],
+    [
+      'an unknown output',
+      { inputs: [tensor], outputs: [{ name: 'X' }] },
+      "INVALID_ARG: unexpected inference output 'X'",
+    ],
+    ['classes', { inputs: [tensor], outputs: [{ name: 'B', parameters: { classification: 2 } }] }, 'UNSUPPORTED: '],
+    ['an unknown version', { inputs: [tensor], model_version: '9' }, 'NOT_FOUND: Request for unknown model: '],
+    ['a sequence', { inputs: [tensor], parameters: { sequence_id: 1 } }, 'UNSUPPORTED: '],
+  ])('%s', async (_what, data, text) => {
+    const { add, ended, worker } = await world();
+    await add('j1', data);
+    const job = await ended('j1');
+    expect(job).toMatchObject({ state: 'failed', attemptsMade: 1 });
+    expect(job?.failedReason?.slice(0, text.length)).toBe(text);
+    expect(worker.executes).toEqual([]);
+  });
+});
+
+test('a failed model is tried as often as the job has attempts', async () => {
+  const { worker, queues, add, ended, batches } = await world();
+  await add('j1', jobData(), { attempts: 1 });
+  await batches(1);
+  worker.finish('error');
+  expect(await ended('j1')).toMatchObject({ state: 'failed', failedReason: 'INTERNAL: model failed', attemptsMade: 1 });
+  await add('j2', jobData(), { attempts: 2 });
+  await batches(1);
+  worker.finish('error');
+  await expect.poll(async () => (await queues.find(model, 'j2'))?.state).toBe('delayed');
+  await expect.poll(() => worker.executes.length, { timeout: 10_000 }).toBe(1);
+  worker.finish();
+  expect(await ended('j2')).toMatchObject({ state: 'completed', attemptsMade: 2 });
+});
+
+test('an output without the form that the job asks for fails it', async () => {
+  const { worker, add, ended, batches } = await world();
+  await add('j1', jobData({ respond: 'json' }));
+  await batches(1);
+  worker.outputs = [{ name: 'B', datatype: 'FP16', shape: [1], data: new Uint8Array(2) }];
+  worker.finish();
+  expect((await ended('j1'))?.failedReason).toContain("respond 'b64'");
+});
+
+test('a job whose answer was lost runs again (R33)', async () => {
+  const { cluster, worker, add, ended, find, batches } = await world();
+  await add('j1');
+  await batches(1);
+  worker.mute = true;
+  worker.finish();
+  await settle();
+  // Once unknown to the queue it waits for its answer, then it is put in again.
+  await cluster.pass(1000);
+  expect(worker.executes).toHaveLength(0);
+  await cluster.pass(1000);
+  expect(worker.executes).toHaveLength(1);
+  expect((await find('j1'))?.state).toBe('running');
+  worker.mute = false;
+  worker.finish();
+  expect(await ended('j1')).toMatchObject({ state: 'completed', attemptsMade: 1 });
+});
+
+test('a job whose answers are lost again and again fails', async () => {
+  const { cluster, worker, add, ended, batches } = await world();
+  await add('j1', jobData(), { attempts: 1 });
+  await batches(1);
+  worker.mute = true;
+  for (let sends = 1; sends <= 5; sends++) {
+    worker.finish();
+    await settle();
+    await cluster.pass(1000);
+    await cluster.pass(1000);
+  }
+  expect((await ended('j1'))?.failedReason).toContain('the answer was lost 5 times');
+});
+
+test('a job that runs for long is not put in twice', async () => {
+  const { cluster, worker, add, ended, batches } = await world();
+  await add('j1');
+  await batches(1);
+  for (let second = 0; second < 5; second++) await cluster.pass(1000);
+  expect(worker.executes).toHaveLength(1);
+  worker.finish();
+  expect((await ended('j1'))?.state).toBe('completed');
+});
+
+test('a passed deadline fails a job, before it runs and while it waits', async () => {
+  const { cluster, worker, add, ended, batches } = await world();
+  Object.assign(cluster.clock, { wallMs: () => Date.now() });
+  await add('j1', jobData({ deadline_ms: 20 }), { delayMs: 40 });
+  expect(await ended('j1')).toMatchObject({
+    state: 'failed',
+    failedReason: 'UNAVAILABLE: Request timeout expired',
+    attemptsMade: 1,
+  });
+  // Two fill the instance.
+  for (const id of ['j2', 'j3']) await add(id);
+  await batches(2);
+  await add('j4', jobData({ deadline_ms: 60_000 }));
+  await expect.poll(() => cluster.coordinator.counts.queued).toBe(1);
+  Object.assign(cluster.clock, { wallMs: () => Date.now() + 60_000 });
+  await cluster.pass(60_000);
+  expect(await ended('j4')).toMatchObject({ state: 'failed', failedReason: 'UNAVAILABLE: Request timeout expired' });
+  worker.finish();
+});
+
+test('no more jobs are taken than may wait, and all are taken in the end', async () => {
+  const { worker, add, ended, queues } = await world();
+  const ids = Array.from({ length: 60 }, (_, index) => `j${index}`);
+  for (const id of ids) await add(id);
+  await expect
+    .poll(() => queues.counts(model))
+    .toMatchObject({ running: expect.any(Number), waiting: expect.any(Number) });
+  await settle();
+  const { running } = await queues.counts(model);
+  expect(running).toBeLessThanOrEqual(16 + worker.executes.length + 16);
+  let over = false;
+  const all = Promise.all(ids.map(ended)).finally(() => {
+    over = true;
+  });
+  while (!over) {
+    while (worker.executes.length > 0) worker.finish();
+    await settle();
+  }
+  expect((await all).every((job) => job?.state === 'completed')).toBe(true);
+});
+
+test('a stopping coordinator gives its jobs back', async () => {
+  const { add, find, batches, stop } = await world();
+  await add('j1');
+  await batches(1);
+  await stop();
+  expect(await find('j1')).toMatchObject({ state: 'waiting', attemptsMade: 0 });
+});
+
+test('jobs wait while no worker holds the model, and go on with the next', async () => {
+  const { cluster, worker, add, find, ended, batches } = await world();
+  await add('j1');
+  await batches(1);
+  await worker.leave();
+  await settle();
+  await add('j2');
+  await expect.poll(async () => (await find('j2'))?.state).toMatch(/waiting|delayed/);
+  const next = await cluster.worker('wk-2');
+  await expect
+    .poll(
+      async () => {
+        await cluster.pass(1000);
+        while (next.executes.length > 0) next.finish();
+        return [(await find('j1'))?.state, (await find('j2'))?.state];
+      },
+      { timeout: 10_000 },
+    )
+    .toEqual(['completed', 'completed']);
+  expect(await ended('j2')).toMatchObject({ attemptsMade: 1 });
+});
+
+test('a job whose lock another holds is taken out of the queue', async () => {
+  const { cluster, worker, add, find, batches } = await world();
+  await add('j1');
+  await batches(1);
+  await add('j2');
+  await expect.poll(() => cluster.coordinator.counts.queued + worker.executes.length).toBe(2);
+  const connection = connectRedis(server.url, { name: 'test:2' }).connect('thief');
+  cleanups.push(() => connection.close());
+  await connection.ready();
+  await connection.client.set(`bull:infer.${model}:j1:lock`, 'another');
+  await expect.poll(() => worker.cancels.length + cluster.coordinator.counts.queued).toBeGreaterThan(0);
+  await expect.poll(() => worker.cancels.map(({ model }) => model)).toEqual([model]);
+  worker.finish();
+  expect((await find('j1'))?.state).toBe('running');
+});

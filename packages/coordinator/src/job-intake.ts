@@ -1,0 +1,302 @@
+import { checkRequest, LIMITS } from '@nereid/config';
+import {
+  type DecodedJob,
+  decodeJobData,
+  type ErrorInfo,
+  encodeJobResult,
+  errorInfo,
+  failedReason,
+  type InferMessage,
+  type Outcome,
+  type ProcessId,
+  type ResponseMessage,
+} from '@nereid/protocol';
+import type { Clock, Log, Timer } from '@nereid/runtime';
+import type { JobQueues, JobTaker, TakenJob } from '@nereid/transport';
+import type { Intake } from './intake.ts';
+import { jobVerdict } from './job-verdict.ts';
+import type { OwnedModel } from './owned-model.ts';
+import { DEADLINE_PASSED } from './request-error.ts';
+
+export interface JobIntakeParts {
+  readonly id: ProcessId;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly queues: JobQueues;
+  readonly intake: Pick<Intake, 'infer' | 'cancel'>;
+  readonly stopping: () => boolean;
+  /** How long a request that no queue knows may be without its answer. */
+  readonly answerWaitMs: number;
+}
+
+/**
+ * Brings the jobs of owned models into the queues where requests wait, so that both share batches.
+ *
+ * A job is *taken* under a lock, which its taker renews; read and checked as its HTTP body would be,
+ * and failed at once where it is wrong; then *held*: an infer request whose answer is to come to this
+ * coordinator's own mailbox. The answer ends the job in Redis. The worker sends it before `done`; where
+ * it was lost, the queue forgets the request and the job stays held, so whatever no queue knows for a
+ * while is put into the queue again (docs/protocol.md R33). A job leaves without an outcome when its
+ * lock is lost or the model is given up: then its next owner runs it.
+ */
+export interface JobIntake {
+  /** Takes the model's jobs from now until the returned function is called; held ones then go back. */
+  serve(model: OwnedModel): () => void;
+  /** An answer to this coordinator. */
+  response(message: ResponseMessage): void;
+  /** Resolves once every job is ended or back. Idempotent. */
+  close(): Promise<void>;
+  /** Jobs without an outcome. */
+  readonly held: number;
+}
+
+/** Requests of a version that may wait before no more jobs are taken; at least two batches. */
+const WAITING_MAX = 16;
+const WAITING_BATCHES_MAX = 2;
+/** A job that cannot run now is tried again after this, which counts no attempt. */
+const LATER_MS = 500;
+/** A job whose answers get lost so often has failed. */
+const SENDS_MAX = 5;
+
+const REQUEST_LIMITS = {
+  json_depth_max: LIMITS.json_depth_max,
+  elements_max: LIMITS.json_elements_max,
+  bytes_max: LIMITS.body_bytes_max,
+};
+
+const ANSWER_LOST: ErrorInfo = { code: 'INTERNAL', message: `the answer was lost ${SENDS_MAX} times` };
+
+interface Served {
+  readonly model: OwnedModel;
+  readonly taker: JobTaker;
+  /** Held jobs by BullMQ's id. */
+  readonly jobs: Map<string, HeldJob>;
+}
+
+interface HeldJob {
+  readonly id: string;
+  readonly served: Served;
+  readonly decoded: DecodedJob;
+  readonly deadlineWallMs: number;
+  message: InferMessage;
+  /** Since when no queue knows the request. */
+  unknownSinceUs: number | undefined;
+}
+
+export function createJobIntake(parts: JobIntakeParts): JobIntake {
+  const { id: self, clock, log, intake, answerWaitMs } = parts;
+  const models = new Set<Served>();
+  /** Held jobs by the id of their request, oldest first. */
+  const requests = new Map<string, HeldJob>();
+  const closings = new Set<Promise<void>>();
+  let lastG = 0;
+  let sweeping: Timer | undefined;
+
+  const room = (served: Served): number => {
+    const { model, jobs } = served;
+    if (parts.stopping() || model.phase !== 'serving') return 0;
+    if (!model.versions.some(({ state }) => state === 'READY')) return 0;
+    const waiting = model.versions.reduce((sum, { queue }) => sum + (queue?.waiting ?? 0), 0);
+    const waitingMax = Math.max(WAITING_MAX, WAITING_BATCHES_MAX * model.signature.maxBatchSize);
+    // One is always taken, so that a busy model's jobs go on too.
+    return Math.max(jobs.size === 0 ? 1 : 0, waitingMax - waiting);
+  };
+
+  const taken = (served: Served, job: TakenJob): boolean => {
+    if (parts.stopping() || served.model.phase !== 'serving' || !models.has(served)) return false;
+    const read = readJob(served.model, job.data);
+    if (!read.ok) {
+      ended(served.taker.fail(job.id, failedReason(read.error), false));
+      return true;
+    }
+    const { deadlineMs, request } = read.decoded;
+    const deadlineWallMs = deadlineMs === 0 ? Number.POSITIVE_INFINITY : job.createdMs + deadlineMs;
+    const g = ++lastG;
+    const [oldest] = requests.values();
+    const held: HeldJob = {
+      id: job.id,
+      served,
+      decoded: read.decoded,
+      deadlineWallMs,
+      message: {
+        kind: 'infer',
+        model: served.model.name,
+        epoch: served.model.epoch,
+        id: `${self}:${g}`,
+        g,
+        low: oldest?.message.g ?? g,
+        prev: 0,
+        session: null,
+        step: -1,
+        sends: 0,
+        msLeft: 0,
+        replyTo: self,
+        request,
+      },
+      unknownSinceUs: undefined,
+    };
+    served.jobs.set(job.id, held);
+    requests.set(held.message.id, held);
+    schedule(held);
+    return true;
+  };
+
+  /** Puts the job's request into its version's queue. */
+  const schedule = (held: HeldJob) => {
+    const msLeft = Math.ceil(held.deadlineWallMs - clock.wallMs());
+    if (msLeft <= 0) {
+      settle(held, { ok: false, error: DEADLINE_PASSED });
+      return;
+    }
+    held.unknownSinceUs = undefined;
+    held.message = {
+      ...held.message,
+      epoch: held.served.model.epoch,
+      sends: held.message.sends + 1,
+      msLeft: Number.isFinite(msLeft) ? msLeft : 0,
+    };
+    intake.infer(held.message);
+  };
+
+  const forget = (held: HeldJob) => {
+    requests.delete(held.message.id);
+    held.served.jobs.delete(held.id);
+  };
+
+  const settle = (held: HeldJob, outcome: Outcome) => {
+    const { id, served, decoded } = held;
+    const { taker, model } = served;
+    forget(held);
+    const result = outcome.ok ? resultOf(outcome, decoded) : outcome;
+    if (result.ok) {
+      ended(taker.complete(id, result.value));
+      return;
+    }
+    const { error } = result;
+    const verdict = jobVerdict(error, model.name, clock.wallMs() >= held.deadlineWallMs);
+    log.debug({ job: id, model: model.name, err: error, verdict }, 'job failed');
+    if (verdict === 'later') ended(taker.putBack(id, LATER_MS));
+    else ended(taker.fail(id, failedReason(error), verdict === 'retry'));
+  };
+
+  /** The taker repeats until Redis has answered, and says in the log what went wrong. */
+  const ended = (step: Promise<void>) => {
+    step.catch((error) => log.error({ err: error }, 'job not ended'));
+  };
+
+  const sweep = () => {
+    const nowUs = clock.nowUs();
+    for (const held of [...requests.values()]) {
+      if (isQueued(held)) held.unknownSinceUs = undefined;
+      else if (held.unknownSinceUs === undefined) held.unknownSinceUs = nowUs;
+      else if (nowUs - held.unknownSinceUs >= answerWaitMs * 1000) resend(held);
+    }
+    for (const { taker } of models) taker.more();
+    sweeping = clock.at(nowUs + answerWaitMs * 1000, sweep);
+  };
+
+  const resend = (held: HeldJob) => {
+    const { id, served, message } = held;
+    if (parts.stopping()) {
+      forget(held);
+      ended(served.taker.putBack(id, 0));
+      return;
+    }
+    log.warn({ job: id, model: served.model.name, sends: message.sends }, 'answer to a job was lost');
+    if (held.message.sends >= SENDS_MAX) settle(held, { ok: false, error: ANSWER_LOST });
+    else schedule(held);
+  };
+
+  /** Another may run the job now: whatever still waits for it here is taken out. */
+  const lost = (served: Served, id: string) => {
+    const held = served.jobs.get(id);
+    if (held === undefined) return;
+    forget(held);
+    const { model, id: request, g, low, session } = held.message;
+    // The epoch may have risen since the request was put in.
+    intake.cancel({ kind: 'cancel', model, epoch: served.model.epoch, id: request, g, low, session });
+  };
+
+  const drop = (served: Served) => {
+    if (!models.delete(served)) return;
+    for (const held of [...served.jobs.values()]) forget(held);
+    const closing = served.taker.close().catch((error) => log.error({ err: error }, 'jobs not given back'));
+    closings.add(closing);
+    void closing.then(() => closings.delete(closing));
+    if (models.size > 0) return;
+    sweeping?.cancel();
+    sweeping = undefined;
+  };
+
+  return {
+    serve(model) {
+      const jobs = new Map<string, HeldJob>();
+      const taker = parts.queues.take(model.name, {
+        by: self,
+        token: () => `${self}:${model.epoch.number}`,
+        room: () => room(served),
+        taken: (job) => taken(served, job),
+        lost: (id) => lost(served, id),
+      });
+      const served: Served = { model, taker, jobs };
+      models.add(served);
+      sweeping ??= clock.at(clock.nowUs() + answerWaitMs * 1000, sweep);
+      return () => drop(served);
+    },
+    response(message) {
+      const held = requests.get(message.id);
+      if (held === undefined) {
+        log.trace({ id: message.id }, 'answer without a job');
+        return;
+      }
+      settle(held, message.outcome);
+    },
+    async close() {
+      for (const served of [...models]) drop(served);
+      await Promise.all(closings);
+    },
+    get held() {
+      return requests.size;
+    },
+  };
+}
+
+function isQueued({ served, message }: HeldJob): boolean {
+  return served.model.versions.some(({ queue }) => queue?.knows(message.id) === true);
+}
+
+type ReadJob = { readonly ok: true; readonly decoded: DecodedJob } | { readonly ok: false; readonly error: ErrorInfo };
+
+/** The job's request, or why it is none, in the order and with the texts of an HTTP request. */
+function readJob({ name, signature }: OwnedModel, data: unknown): ReadJob {
+  if (signature.decoupled) return { ok: false, error: decoupled(name) };
+  try {
+    const decoded = decodeJobData(data, { modelName: name, limits: REQUEST_LIMITS });
+    const classified = decoded.outputs.find((output) => output.classification > 0);
+    const error = classified === undefined ? checkRequest(signature, decoded.request) : classification(classified.name);
+    return error === null ? { ok: true, decoded } : { ok: false, error };
+  } catch (thrown) {
+    return { ok: false, error: errorInfo(thrown) };
+  }
+}
+
+type JobResult = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: ErrorInfo };
+
+/** The return value; an output may have no form of the kind that the job asks for. */
+function resultOf(outcome: Outcome & { readonly ok: true }, { respond }: DecodedJob): JobResult {
+  try {
+    return { ok: true, value: encodeJobResult(outcome.response, respond) };
+  } catch (thrown) {
+    return { ok: false, error: errorInfo(thrown) };
+  }
+}
+
+function decoupled(model: string): ErrorInfo {
+  const message = `model '${model}' is decoupled: it may answer any number of times, a job has one answer`;
+  return { code: 'UNSUPPORTED', message };
+}
+
+function classification(output: string): ErrorInfo {
+  const message = `this version does not serve the parameter 'classification' of output '${output}'; leave it out`;
+  return { code: 'UNSUPPORTED', message, field: 'outputs.parameters.classification' };
+}

@@ -1,0 +1,27 @@
+import { type ErrorCode, type ErrorInfo, noVersions } from '@nereid/protocol';
+import { DEADLINE_PASSED, INSTANCE_LOST } from './request-error.ts';
+
+/**
+ * What a failure means for a job. `final`: nothing would change. `retry`: as its attempts say. `later`:
+ * it could not run now, through no fault of its own, which costs no attempt.
+ */
+export type JobVerdict = 'final' | 'retry' | 'later';
+
+/** A client's mistakes. */
+const FINAL: ReadonlySet<ErrorCode> = new Set([
+  'INVALID_ARG',
+  'NOT_FOUND',
+  'UNSUPPORTED',
+  'ALREADY_EXISTS',
+  'CANCELLED',
+  'POISONED',
+]);
+
+export function jobVerdict({ code, message }: ErrorInfo, model: string, late: boolean): JobVerdict {
+  // Texts may stand behind a request id.
+  if (message.endsWith(noVersions(model).message)) return 'later';
+  if (FINAL.has(code)) return 'final';
+  if (message.endsWith(DEADLINE_PASSED.message)) return late ? 'final' : 'retry';
+  if (code !== 'UNAVAILABLE' || message.endsWith(INSTANCE_LOST.message)) return 'retry';
+  return 'later';
+}

@@ -1,0 +1,62 @@
+/** Models at the moment at which a coordinator begins to own them. */
+import { type ModelRecord, type ModelSource, modelSignature } from '@nereid/config';
+import type { Epoch } from '@nereid/protocol';
+import { type ModelPhase, type OwnedModel, type OwnedVersion, UNLOADED } from './owned-model.ts';
+
+/** A model to be loaded from its files; `held` is its earlier load. */
+export function loadedModel(source: ModelSource, epoch: Epoch, held: OwnedModel | undefined): OwnedModel {
+  const known = held === undefined ? [] : [...held.formerVersions, ...held.versions.map(({ version }) => version)];
+  const versions = source.versions.map((version) => ownedVersion({ version, state: 'LOADING', reason: '' }));
+  return {
+    ...ownedModel(source, epoch, 'loading', versions),
+    formerVersions: known.filter((version) => !source.versions.includes(version)),
+    // Batch numbers go on rising, so that a late `done` of an earlier load finds nothing.
+    batches: held?.batches ?? 0,
+  };
+}
+
+/**
+ * A model as an earlier owner's record says: served where a version is READY, and left unloaded where
+ * it was unloaded on purpose, unless it is to be loaded `anew`. Undefined for one that is to be loaded.
+ */
+export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean): OwnedModel | undefined {
+  const { name, config, labels, contentHash } = record;
+  const served = record.versions.some(({ state }) => state === 'READY');
+  if (!served && (anew || record.versions.length === 0 || record.versions.some(({ reason }) => reason !== UNLOADED))) {
+    return undefined;
+  }
+  const selected = served ? record.versions.filter(({ reason }) => reason !== UNLOADED) : record.versions;
+  const versions = selected.map(({ version }) => version);
+  // Its files are the workers' and not read here.
+  const source: ModelSource = { name, directory: '', config, labels, versions, contentHash };
+  return {
+    ...ownedModel(source, epoch, served ? 'serving' : 'unloaded', selected.map(ownedVersion)),
+    formerVersions: record.versions.map(({ version }) => version).filter((version) => !versions.includes(version)),
+    settling: served,
+  };
+}
+
+function ownedVersion({ version, state, reason }: ModelRecord['versions'][number]): OwnedVersion {
+  return { version, state, reason, queue: undefined, hideMetrics: undefined };
+}
+
+function ownedModel(
+  source: ModelSource,
+  epoch: Epoch,
+  phase: ModelPhase,
+  versions: readonly OwnedVersion[],
+): OwnedModel {
+  return {
+    name: source.name,
+    epoch,
+    source,
+    signature: modelSignature(source.config),
+    phase,
+    versions,
+    formerVersions: [],
+    settling: false,
+    unheld: false,
+    workers: new Map(),
+    batches: 0,
+  };
+}

@@ -1,0 +1,104 @@
+import type { ModelRecord } from '@nereid/config';
+import type { Clock, Log, Timer } from '@nereid/runtime';
+import type { Directory } from '@nereid/transport';
+import type { AtMost } from './at-most.ts';
+import type { Leases } from './leases.ts';
+import { type ModelQueuesParts, openQueues } from './model-queues.ts';
+import type { ModelReader } from './model-reader.ts';
+import type { ModelWorkers } from './model-workers.ts';
+import { recordedModel } from './new-model.ts';
+import type { OwnedModel } from './owned-model.ts';
+
+export interface TakeoverParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly directory: Directory<ModelRecord>;
+  readonly reader: ModelReader;
+  readonly leases: Leases;
+  readonly models: Map<string, OwnedModel>;
+  readonly workers: ModelWorkers;
+  readonly queues: ModelQueuesParts;
+  /** How long workers have to say what they hold before the model is what they said by then. */
+  readonly answer_wait_ms: number;
+  readonly publish: (model: OwnedModel) => void;
+  readonly load: (name: string) => Promise<unknown>;
+  /** See Owner. */
+  readonly taken: (name: string) => void;
+  readonly limitLoads: AtMost;
+}
+
+/** Takes free leases, and goes on with the models that earlier owners served (docs/protocol.md R9). */
+export interface Takeover {
+  take(name: string, anew: boolean): Promise<void>;
+  taking(name: string): boolean;
+  close(): void;
+}
+
+export function createTakeover(parts: TakeoverParts): Takeover {
+  const { clock, log, directory, leases, models, workers } = parts;
+  const taking = new Set<string>();
+  const waits = new Set<Timer>();
+
+  const isOwned = (model: OwnedModel) => models.get(model.name) === model;
+
+  /** Intake is open at once and the record stays as it is. A worker is used once it has said what it holds. */
+  const goOn = (model: OwnedModel) => {
+    models.set(model.name, model);
+    // Unchanged, but a Redis that began anew may have forgotten what others still remember.
+    parts.publish(model);
+    if (model.phase !== 'serving') return;
+    openQueues(model, parts.queues);
+    workers.tellAll(model, 'load');
+    const timer = clock.at(clock.nowUs() + parts.answer_wait_ms * 1000, () => {
+      waits.delete(timer);
+      if (isOwned(model)) workers.settle(model);
+    });
+    waits.add(timer);
+    log.info({ model: model.name, versions: model.source.versions }, 'model taken over');
+  };
+
+  /** Loads a model anew where this coordinator's files are others than those it is served from. */
+  const compareFiles = async (model: OwnedModel) => {
+    let contentHash: string;
+    try {
+      ({ contentHash } = await parts.reader.read(model.name));
+    } catch (error) {
+      // As for any model that runs, a wrong file does not touch it.
+      log.warn({ err: error, model: model.name }, 'cannot read the files of a model taken over');
+      return;
+    }
+    if (isOwned(model) && contentHash !== model.source.contentHash) await parts.load(model.name);
+  };
+
+  /** The model as its record says, now served here; undefined for one that is to be loaded. */
+  const acquire = async (name: string, anew: boolean): Promise<OwnedModel | undefined> => {
+    taking.add(name);
+    try {
+      await leases.acquire(name);
+      const epoch = leases.epoch(name);
+      const record = directory.record(name);
+      const model = record === undefined || epoch === undefined ? undefined : recordedModel(record, epoch, anew);
+      if (model !== undefined) goOn(model);
+      return model;
+    } finally {
+      taking.delete(name);
+      parts.taken(name);
+    }
+  };
+
+  return {
+    async take(name, anew) {
+      if (leases.has(name)) return;
+      const model = await acquire(name, anew);
+      if (model?.phase === 'unloaded') return;
+      await parts.limitLoads(async () => {
+        await (model === undefined ? parts.load(name) : compareFiles(model));
+      });
+    },
+    taking: (name) => taking.has(name),
+    close() {
+      for (const timer of waits) timer.cancel();
+      waits.clear();
+    },
+  };
+}

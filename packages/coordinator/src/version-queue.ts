@@ -1,0 +1,92 @@
+import type {
+  CancelMessage,
+  DoneMessage,
+  Epoch,
+  ErrorInfo,
+  InferMessage,
+  InstanceDescription,
+  ProcessId,
+} from '@nereid/protocol';
+import type { Clock } from '@nereid/runtime';
+import type { QueuedRequest, Scheduler } from '@nereid/scheduler';
+import type { Mailbox } from '@nereid/transport';
+import type { ModelStatistics } from './model-statistics.ts';
+import type { BatchSource } from './sent-batch.ts';
+
+/** A request from its arrival until its outcome. */
+export interface OwnedRequest extends QueuedRequest {
+  readonly message: InferMessage;
+  /** Monotonic microseconds, undefined for none. Only waiting is bounded by it. */
+  readonly deadlineUs: number | undefined;
+}
+
+export interface QueueParts extends BatchSource {
+  readonly clock: Clock;
+  readonly mailbox: Mailbox;
+  /** The next batch number of the epoch. */
+  readonly nextBatch: () => number;
+  readonly scheduler: Scheduler<OwnedRequest>;
+  /** Batches that an instance holds at a time, running and waiting in its worker, by what one takes on average. */
+  readonly instanceDepth: (meanRunUs: number | undefined) => number;
+  readonly statistics: ModelStatistics;
+  /** Answers the request's gateway in place of a worker. */
+  readonly answer: (message: InferMessage, error: ErrorInfo) => void;
+  /** Called when the last request has got its outcome. */
+  readonly idle: () => void;
+  /** Whether the model's lease is surely held; asked before each batch (docs/protocol.md R5). */
+  readonly holdsLease: () => boolean;
+  /** Called in place of a dispatch where it is not. */
+  readonly leaseLost: () => void;
+}
+
+/** What a worker says that it holds of the version. */
+export interface HeldByWorker {
+  readonly instances: readonly InstanceDescription[];
+  /** Ids of the requests of the model that it runs, whoever sent them. */
+  readonly running: ReadonlySet<string>;
+  /** The batch last sent when the question was put; 0 where nobody asked. */
+  readonly sentUpTo: number;
+}
+
+/**
+ * The requests of one model version, from arrival to outcome.
+ *
+ * A request is *queued* from `arrive`, held by the scheduler; then *running*, part of one batch
+ * that a worker holds; then over, and its id forgotten. Queued requests end here: refused,
+ * cancelled, or past their deadline. Running ones end with their batch's `done`; the worker has
+ * answered the gateway by then. Where a batch is lost with its worker its requests are queued once
+ * more, since nobody answered them, and fail if that happens again.
+ *
+ * A running request that is cancelled is still in its batch, whose worker is told of it: it does not
+ * run the request if it can help it, and in any case ends it as cancelled.
+ *
+ * A request that a worker runs already in a batch of an earlier owner is running *elsewhere*, which
+ * ends with that batch's `done`. It is queued again when its worker no longer lists it.
+ */
+export interface VersionQueue {
+  readonly waiting: number;
+  /** Requests in batches that workers hold. */
+  readonly running: number;
+  /** Accepted and not yet executing: waiting here, or in a worker behind another batch. */
+  readonly pending: number;
+  knows(id: string): boolean;
+  arrive(request: OwnedRequest): void;
+  /** Nobody waits for the request any more. False where it is not known here. */
+  cancel(message: CancelMessage): boolean;
+  /** What a worker says that it holds of this version, all of it. */
+  describe(worker: ProcessId, held: HeldByWorker): void;
+  /** Sends nothing more to the worker until it is described again; its batches go on. */
+  withdraw(worker: ProcessId): void;
+  workerGone(worker: ProcessId): void;
+  /** When the batch that is out longest at that worker was sent; undefined where none is. */
+  outSinceUs(worker: ProcessId): number | undefined;
+  done(message: DoneMessage): void;
+  /** The worker refused the batch unseen: its requests are queued again. */
+  undelivered(batch: number, sent: Epoch): void;
+  /** Ends every queued request with that error. */
+  failQueued(error: ErrorInfo): void;
+  /** Ends all and drops all timers; batches still out are no longer waited for. */
+  close(error: ErrorInfo): void;
+  /** Drops all without an answer: another owner will get every request again. */
+  abandon(): void;
+}

@@ -1,0 +1,55 @@
+/** When a worker is asked what it holds, and what its answer says of messages lost (docs/protocol.md R28). */
+import { UNLOADED, type VersionDescription } from '@nereid/protocol';
+import type { OwnedModel, Question, WorkerView } from './owned-model.ts';
+
+export interface ProbeTimes {
+  /** A batch out for so long is asked after, and so is what was told and not answered. */
+  readonly probe_batch_ms: number;
+  readonly probe_worker_ms: number;
+}
+
+/** More questions than this are not open to one worker: the oldest count as lost. */
+const QUESTIONS_MAX = 8;
+
+export function asked(view: WorkerView, question: Question): void {
+  view.questions = [...view.questions, question].slice(-QUESTIONS_MAX);
+  view.askedUs = question.askedUs;
+}
+
+/** The question that was answered; those before it are lost, since answers come in order. */
+export function answered(view: WorkerView, askedAt: number): Question | undefined {
+  const question = view.questions.find((open) => open.askedAt === askedAt);
+  if (question !== undefined) view.questions = view.questions.filter((open) => open.askedAt > askedAt);
+  return question;
+}
+
+/** `outSinceUs`: when the batch that is out longest at the worker was sent, by version. */
+export function shouldAsk(
+  model: Pick<OwnedModel, 'phase'>,
+  view: Pick<WorkerView, 'answered' | 'askedUs'>,
+  outSinceUs: readonly (number | undefined)[],
+  nowUs: number,
+  times: ProbeTimes,
+): boolean {
+  const quietMs = (nowUs - view.askedUs) / 1000;
+  if (!view.answered) return quietMs >= times.probe_batch_ms;
+  // It holds nothing any more, and there is nothing to wait for.
+  if (model.phase === 'failed' || model.phase === 'unloaded') return false;
+  if (quietMs >= times.probe_worker_ms) return true;
+  const isLate = (sentUs: number | undefined) => sentUs !== undefined && nowUs - sentUs >= times.probe_batch_ms * 1000;
+  return quietMs >= times.probe_batch_ms && outSinceUs.some(isLate);
+}
+
+/** True where the worker, asked after it was told, answers as one that has not heard it. */
+export function hasMissed(
+  model: Pick<OwnedModel, 'versions'>,
+  told: 'load' | 'unload',
+  described: readonly VersionDescription[],
+): boolean {
+  const held = new Map(described.map((version) => [version.version, version]));
+  if (told === 'unload') return described.some(({ state }) => state === 'READY' || state === 'LOADING');
+  return model.versions.some(({ version }) => {
+    const found = held.get(version);
+    return found === undefined || (found.state === 'UNAVAILABLE' && found.reason === UNLOADED);
+  });
+}

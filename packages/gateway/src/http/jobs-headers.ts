@@ -1,0 +1,50 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { NereidError } from '@nereid/protocol';
+import { JOB_DEFAULTS, type JobWishes } from '../jobs.ts';
+
+const PRIORITY_MAX = 1_000;
+const ATTEMPTS_MAX = 100;
+const DAYS_30_S = 2_592_000;
+const YEAR_MS = 31_536_000_000;
+/** A longer wait is cut: proxies end connections that are silent for longer. */
+export const WAIT_MS_MAX = 60_000;
+
+/** Headers of jobs that this version does not honour: one who sends them relies on them. */
+const NOT_SERVED = ['Idempotency-Key', 'Nereid-Webhook', 'Nereid-Tag'];
+
+/** What the headers of a submission say. Throws INVALID_ARG or UNSUPPORTED naming the header. */
+export function jobWishes(headers: IncomingHttpHeaders): JobWishes {
+  const refused = NOT_SERVED.find((name) => headers[name.toLowerCase()] !== undefined);
+  if (refused !== undefined) {
+    throw new NereidError('UNSUPPORTED', `this version does not serve the header ${refused}; leave it out`, {
+      field: refused,
+    });
+  }
+  const whole = (name: string, missing: number, min: number, max: number) => {
+    const value = headers[name.toLowerCase()];
+    if (value === undefined) return missing;
+    const number = /^[0-9]{1,15}$/.test(String(value)) ? Number(value) : -1;
+    if (number >= min && number <= max) return number;
+    throw new NereidError('INVALID_ARG', `${name} must be an integer from ${min} to ${max}, got: ${value}`, {
+      field: name,
+    });
+  };
+  return {
+    priority: whole('Nereid-Priority', JOB_DEFAULTS.priority, 0, PRIORITY_MAX),
+    delayMs: whole('Nereid-Delay-Ms', JOB_DEFAULTS.delayMs, 0, YEAR_MS),
+    deadlineMs: whole('Nereid-Deadline-Ms', JOB_DEFAULTS.deadlineMs, 1, YEAR_MS),
+    attempts: whole('Nereid-Attempts', JOB_DEFAULTS.attempts, 1, ATTEMPTS_MAX),
+    resultTtlS: whole('Nereid-Result-Ttl-S', JOB_DEFAULTS.resultTtlS, 1, DAYS_30_S),
+  };
+}
+
+/** Milliseconds of a `wait=30s`; also `500ms`, and a bare number of seconds. Throws INVALID_ARG. */
+export function waitMs(query: unknown): number {
+  const wait = (query as Readonly<Record<string, unknown>> | undefined)?.wait;
+  if (wait === undefined) return 0;
+  const [, number, unit] = /^([0-9]{1,9})(ms|s)?$/.exec(String(wait)) ?? [];
+  if (number === undefined) {
+    throw new NereidError('INVALID_ARG', `wait must be a time like 30s or 500ms, got: ${wait}`, { field: 'wait' });
+  }
+  return Math.min(Number(number) * (unit === 'ms' ? 1 : 1000), WAIT_MS_MAX);
+}

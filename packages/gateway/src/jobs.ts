@@ -1,0 +1,213 @@
+import { checkRequest, LIMITS, type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
+import {
+  type DecodedRequest,
+  decodeJobData,
+  decodeJobResult,
+  ERROR_TABLE,
+  type ErrorInfo,
+  encodeJobData,
+  errorInfo,
+  type InferResponse,
+  modelNotFound,
+  noVersions,
+  parseFailedReason,
+  type RequestLimits,
+  sequenceRefusal,
+  UNLOADED,
+  versionNotFound,
+} from '@nereid/protocol';
+import type { Clock } from '@nereid/runtime';
+import { type Directory, type JobQueues, newJobId, parsePublicJobId, type StoredJob } from '@nereid/transport';
+
+export interface JobsParts {
+  readonly queues: JobQueues;
+  readonly directory: Directory<ModelRecord>;
+  readonly clock: Clock;
+}
+
+/** Of what Redis holds; it was let in by narrower ones. */
+const STORED_LIMITS: RequestLimits = {
+  json_depth_max: LIMITS.json_depth_max,
+  elements_max: LIMITS.json_elements_max,
+  bytes_max: LIMITS.body_bytes_raised_max,
+};
+
+/** What a client may say of a job beside its request. */
+export interface JobWishes {
+  /** 0 is highest. */
+  readonly priority: number;
+  readonly delayMs: number;
+  /** From now until it is too late to begin, 0 for none. */
+  readonly deadlineMs: number;
+  readonly attempts: number;
+  /** How long its result can be asked for. */
+  readonly resultTtlS: number;
+}
+
+export const JOB_DEFAULTS: JobWishes = { priority: 100, delayMs: 0, deadlineMs: 0, attempts: 3, resultTtlS: 3_600 };
+
+export type Submitted =
+  | { readonly ok: true; readonly job: StoredJob }
+  | { readonly ok: false; readonly error: ErrorInfo };
+
+/** The model's signature, if a job for it can be taken. */
+export type JobModel =
+  | { readonly ok: true; readonly signature: ModelSignature }
+  | { readonly ok: false; readonly error: ErrorInfo };
+
+export type JobResult =
+  | { readonly state: 'pending'; readonly job: StoredJob }
+  | {
+      readonly state: 'done';
+      readonly response: InferResponse;
+      readonly request: Pick<DecodedRequest, 'outputs' | 'binaryDefault'>;
+    }
+  | { readonly state: 'failed'; readonly error: ErrorInfo; readonly requestId: string }
+  | { readonly state: 'expired' | 'unknown' };
+
+export interface JobExpiry {
+  /** Wall-clock milliseconds. */
+  readonly atMs: number;
+  readonly over: boolean;
+}
+
+/** Jobs as clients see them; the same checks as for a request that is waited for. */
+export interface Jobs {
+  /** Jobs are taken for a model whose config is known, also while no worker holds it. */
+  model(name: string, version: string): JobModel;
+  /** Checks the request, then resolves once Redis has the job. Rejects with UNAVAILABLE where it does not answer. */
+  submit(decoded: DecodedRequest, signature: ModelSignature, wishes: JobWishes): Promise<Submitted>;
+  /** By its public id; waits so long for its end. */
+  find(publicId: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined>;
+  result(publicId: string, waitMs: number, signal?: AbortSignal): Promise<JobResult>;
+  /** Until when the result of a finished job can be asked for; undefined where that is not known. */
+  expiry(job: StoredJob): JobExpiry | undefined;
+  /** What a producer needs to know of a model's queue. */
+  queue(model: string): { readonly name: string; readonly prefix: string; readonly url: string };
+}
+
+export function createJobs({ queues, directory, clock }: JobsParts): Jobs {
+  const find = async (publicId: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined> => {
+    const known = parsePublicJobId(publicId);
+    if (known === undefined) return undefined;
+    return waitMs > 0 ? queues.wait(known.model, known.id, waitMs, signal) : queues.find(known.model, known.id);
+  };
+
+  const expiry = ({ data, finishedMs }: StoredJob): JobExpiry | undefined => {
+    const ttlS = memberOf(data, 'result_ttl_s');
+    if (finishedMs === undefined || typeof ttlS !== 'number') return undefined;
+    const atMs = finishedMs + ttlS * 1000;
+    return { atMs, over: clock.wallMs() >= atMs };
+  };
+
+  const resultOf = (job: StoredJob): JobResult => {
+    if (expiry(job)?.over === true) return { state: 'expired' };
+    switch (job.state) {
+      case 'completed':
+        return completed(job);
+      case 'failed':
+        return { state: 'failed', error: parseFailedReason(job.failedReason ?? ''), requestId: requestIdOf(job) };
+      default:
+        return { state: 'pending', job };
+    }
+  };
+
+  return {
+    find,
+    expiry,
+    model(name, version) {
+      const record = directory.record(name);
+      if (record === undefined) return { ok: false, error: modelNotFound(name) };
+      const error = unservable(record, version);
+      if (error !== undefined) return { ok: false, error };
+      return { ok: true, signature: modelSignature(record.config) };
+    },
+    async submit(decoded, signature, wishes) {
+      const { request } = decoded;
+      const sequence = sequenceRefusal(request);
+      const error = sequence === undefined ? checkRequest(signature, request) : errorInfo(sequence);
+      if (error !== null) return { ok: false, error };
+      const { priority, delayMs, attempts, resultTtlS, deadlineMs } = wishes;
+      const createdMs = clock.wallMs();
+      const id = newJobId(createdMs);
+      // Base64 keeps each bit of each output, whichever form the client then asks for.
+      const data = encodeJobData(decoded, { respond: 'b64', deadlineMs, resultTtlS });
+      await queues.add(request.modelName, { id, createdMs, data, priority, delayMs, attempts, resultTtlS });
+      return { ok: true, job: newJob(request.modelName, id, data, wishes, createdMs) };
+    },
+    async result(publicId, waitMs, signal) {
+      const job = await find(publicId, waitMs, signal);
+      return job === undefined ? { state: 'unknown' } : resultOf(job);
+    },
+    queue: (model) => ({ ...queues.queue(model), url: queues.url }),
+  };
+}
+
+/** Why no job can be taken for the version, '' for any. A version that is not loaded at the moment is one. */
+function unservable(record: ModelRecord, version: string): ErrorInfo | undefined {
+  const servable = record.versions.filter(
+    ({ state, reason }) =>
+      state === 'READY' ||
+      state === 'LOADING' ||
+      (state === 'UNAVAILABLE' && reason.startsWith(`${ERROR_TABLE.UNAVAILABLE.label}:`) && reason !== UNLOADED),
+  );
+  if (servable.length === 0) return noVersions(record.name);
+  const plain = version.replace(/^0+(?=[0-9])/, '');
+  if (version === '' || servable.some((each) => each.version === plain)) return undefined;
+  return versionNotFound(record.name, plain);
+}
+
+/** As it is right after its add: nobody needs to ask Redis for it. */
+function newJob(model: string, id: string, data: unknown, wishes: JobWishes, createdMs: number): StoredJob {
+  return {
+    model,
+    id,
+    state: wishes.delayMs > 0 ? 'delayed' : 'waiting',
+    data,
+    result: null,
+    failedReason: undefined,
+    createdMs,
+    startedMs: undefined,
+    finishedMs: undefined,
+    attemptsMade: 0,
+    attemptsMax: wishes.attempts,
+  };
+}
+
+function completed(job: StoredJob): JobResult {
+  const options = { modelName: job.model, limits: STORED_LIMITS };
+  try {
+    const response = decodeJobResult(job.result, options);
+    return { state: 'done', response, request: formsOf(job, options) };
+  } catch (thrown) {
+    return { state: 'failed', error: errorInfo(thrown), requestId: requestIdOf(job) };
+  }
+}
+
+/** The forms of outputs that the request asked for; JSON where its data do not say, being of another worker. */
+function formsOf(
+  job: StoredJob,
+  options: Parameters<typeof decodeJobData>[1],
+): Pick<DecodedRequest, 'outputs' | 'binaryDefault'> {
+  try {
+    return decodeJobData(job.data, options);
+  } catch {
+    return { outputs: [], binaryDefault: false };
+  }
+}
+
+/** The client's own id of the request, '' for none. */
+export function requestIdOf(job: StoredJob): string {
+  const id = memberOf(job.data, 'id');
+  return typeof id === 'string' ? id : '';
+}
+
+/** The version that the job names, '' for none. */
+export function jobVersion(job: StoredJob): string {
+  const version = memberOf(job.data, 'model_version');
+  return typeof version === 'string' || typeof version === 'number' ? String(version) : '';
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+}
