@@ -1,9 +1,10 @@
 import type { ModelRecord, Options } from '@nereid/config';
 import type { Log } from '@nereid/runtime';
+import type { ProcessUrls } from '@nereid/server';
 import { type FailedModel, modelRows, renderModelTable } from './model-table.ts';
 
 export interface Announced {
-  readonly urls: { readonly http?: string; readonly metrics?: string };
+  readonly urls: ProcessUrls;
   readonly loadFailures: readonly FailedModel[];
   models(): readonly Pick<ModelRecord, 'name' | 'versions'>[];
 }
@@ -15,10 +16,18 @@ export function announceModels(server: Announced, options: Pick<Options, 'logOut
   else log.info({ models: rows }, 'models');
 }
 
-/** Triton's line per service. */
-export function announceServices({ urls }: Announced, log: Log): void {
+/** Triton's line per service, and one about the Redis: what a producer of jobs must know, or other processes. */
+export function announceServices(
+  command: string,
+  { urls }: Announced,
+  options: Pick<Options, 'redisUrl' | 'redisPrefix' | 'jobPrefix'>,
+  log: Log,
+): void {
   if (urls.http !== undefined) log.info(`Started HTTPService at ${withoutScheme(urls.http)}`);
   if (urls.metrics !== undefined) log.info(`Started Metrics Service at ${withoutScheme(urls.metrics)}`);
+  if (urls.redis === undefined) return;
+  if (options.redisUrl !== '') log.info(`Started ${command} on Redis ${urls.redis}, prefix ${options.redisPrefix}`);
+  else log.info(`Started job queues on private Redis ${urls.redis}, BullMQ prefix ${options.jobPrefix}`);
 }
 
 function withoutScheme(url: string): string {

@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { type CommandLine, runCommandLine } from './command-line.ts';
 import type { ExitCode } from './exit-code.ts';
 
-async function run(argv: readonly string[], serveExit: ExitCode = 0) {
+async function runLine(argv: readonly string[], exit: ExitCode = 0) {
   let out = '';
   let err = '';
-  const served: (readonly string[])[] = [];
+  const ran: (readonly [string, readonly string[]])[] = [];
   const checked: unknown[] = [];
   const line: CommandLine = {
     version: '1.2.3',
@@ -15,9 +15,9 @@ async function run(argv: readonly string[], serveExit: ExitCode = 0) {
     stderr: (text) => {
       err += text;
     },
-    serve: async (flags) => {
-      served.push(flags);
-      return serveExit;
+    run: async (command, flags) => {
+      ran.push([command, flags]);
+      return exit;
     },
     checkModels: async ({ repositories, json, autoComplete, modelConfigName }) => {
       checked.push({ repositories, json, autoComplete, modelConfigName });
@@ -25,7 +25,7 @@ async function run(argv: readonly string[], serveExit: ExitCode = 0) {
     },
   };
   const exitCode = await runCommandLine(argv, line);
-  return { exitCode, out, err, served, checked };
+  return { exitCode, out, err, ran, checked };
 }
 
 describe('the command line', () => {
@@ -36,11 +36,27 @@ describe('the command line', () => {
     [['stray', '--model-repository=/m']],
     [[]],
   ])('serve gets %j as it is', async (flags) => {
-    expect((await run(['serve', ...flags])).served).toEqual([flags]);
+    expect((await runLine(['serve', ...flags])).ran).toEqual([['serve', flags]]);
   });
 
-  it('ends as serve ends', async () => {
-    expect((await run(['serve'], 4)).exitCode).toBe(4);
+  it.each(['serve', 'gateway', 'coordinator', 'worker'])('%s runs and ends as it ends', async (command) => {
+    expect(await runLine([command, '--redis-url=redis://h'], 3)).toMatchObject({
+      exitCode: 3,
+      ran: [[command, ['--redis-url=redis://h']]],
+    });
+  });
+
+  it.each([
+    ['serve', ['--http-port', '--model-repository', '--worker-models', '--data-dir'], []],
+    ['gateway', ['--http-port', '--redis-url'], ['--model-repository', '--worker-models']],
+    ['coordinator', ['--redis-url', '--model-repository'], ['--http-port', '--worker-models']],
+    ['worker', ['--redis-url', '--model-repository', '--worker-models'], ['--http-port']],
+  ])('%s --help has its options', async (command, own, foreign) => {
+    const { exitCode, out, ran } = await runLine([command, '--help']);
+    expect([exitCode, ran]).toEqual([0, []]);
+    expect(out).toContain(`Usage: nereid ${command} `);
+    for (const flag of own) expect(out).toContain(`\n  ${flag}=`);
+    for (const flag of foreign) expect(out).not.toContain(`\n  ${flag}=`);
   });
 
   it.each([
@@ -50,24 +66,33 @@ describe('the command line', () => {
       { repositories: ['/a', '/b'], json: true, autoComplete: false, modelConfigName: 'x' },
     ],
   ])('models check %j', async (argv, options) => {
-    expect(await run(['models', 'check', ...argv])).toMatchObject({ exitCode: 4, checked: [options] });
+    expect(await runLine(['models', 'check', ...argv])).toMatchObject({ exitCode: 4, checked: [options] });
   });
 
   it('models check --help is about this command', async () => {
-    const { exitCode, out } = await run(['models', 'check', '--help']);
+    const { exitCode, out } = await runLine(['models', 'check', '--help']);
     expect(exitCode).toBe(0);
     expect(out).toContain('Usage: nereid models check [options] <folder...>');
   });
 
   it.each([['--version']])('%s', async (flag) => {
-    expect(await run([flag])).toMatchObject({ exitCode: 0, out: '1.2.3\n', err: '' });
+    expect(await runLine([flag])).toMatchObject({ exitCode: 0, out: '1.2.3\n', err: '' });
   });
 
   it.each([['--help'], ['-h']])('%s tells what it is, the commands, examples and exit codes', async (flag) => {
-    const { exitCode, out, err } = await run([flag]);
+    const { exitCode, out, err } = await runLine([flag]);
     expect([exitCode, err]).toEqual([0, '']);
     expect(out).toMatch(/^nereid: an inference server/);
-    for (const part of ['Commands:', '  serve ', 'Examples:', 'Exit codes:', '  4    a repository cannot be read']) {
+    for (const part of [
+      'Commands:',
+      '  serve ',
+      '  gateway ',
+      '  coordinator ',
+      '  worker ',
+      'Examples:',
+      'Exit codes:',
+      '  4    a repository cannot be read',
+    ]) {
       expect(out).toContain(part);
     }
   });
@@ -75,8 +100,8 @@ describe('the command line', () => {
   it.each<[readonly string[]]>([[['--help']], [['-h']], [['--http-port', '1', '--help']]])(
     'serve %j shows the options and starts nothing',
     async (flags) => {
-      const { exitCode, out, served } = await run(['serve', ...flags]);
-      expect([exitCode, served]).toEqual([0, []]);
+      const { exitCode, out, ran } = await runLine(['serve', ...flags]);
+      expect([exitCode, ran]).toEqual([0, []]);
       expect(out).toContain('\nLogging:\n');
       expect(out).toContain('[default 8000; NEREID_HTTP_PORT]');
     },
@@ -90,11 +115,11 @@ describe('the command line', () => {
     [['models', 'check'], "nereid: missing required argument 'folder'\n"],
     [['models', 'chek', '/a'], "nereid: unknown command 'chek': Did you mean check?\n"],
   ])('%j exits 2 with one line', async (argv, text) => {
-    expect(await run(argv)).toMatchObject({ exitCode: 2, out: '', err: text, served: [] });
+    expect(await runLine(argv)).toMatchObject({ exitCode: 2, out: '', err: text, ran: [] });
   });
 
   it('alone shows the help on standard error and exits 2', async () => {
-    const { exitCode, out, err } = await run([]);
+    const { exitCode, out, err } = await runLine([]);
     expect([exitCode, out]).toEqual([2, '']);
     expect(err).toContain('Commands:');
   });

@@ -1,24 +1,25 @@
 import { Command, CommanderError, Help } from 'commander';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
-import { programHelp, serveHelp } from './help.ts';
+import { programHelp, runHelp } from './help.ts';
 import type { ModelsCheckOptions } from './models-check.ts';
-import type { ServeProcess } from './serve.ts';
+import type { RunCommand, RunHost } from './run.ts';
 
 export interface CommandLine {
   readonly version: string;
-  readonly stdout: ServeProcess['stdout'];
-  readonly stderr: ServeProcess['stderr'];
-  /** Runs `serve` with the arguments that follow it. */
-  readonly serve: (argv: readonly string[]) => Promise<ExitCode>;
+  readonly stdout: RunHost['stdout'];
+  readonly stderr: RunHost['stderr'];
+  /** Runs the command with the arguments that follow it. */
+  readonly run: (command: RunCommand, argv: readonly string[]) => Promise<ExitCode>;
   readonly checkModels: (options: ModelsCheckOptions) => Promise<ExitCode>;
 }
 
+const RUN_COMMANDS: readonly RunCommand[] = ['serve', 'gateway', 'coordinator', 'worker'];
 const HELP_FLAGS: readonly string[] = ['--help', '-h'];
 
 /**
  * Runs the command that the arguments (without node and script) name and gives the exit code.
- * Commander finds the command; the options of `serve` are read by `parseOptions`, since they also
- * come from the environment and a file.
+ * Commander finds the command; the options of those that run are read by `parseOptions`, since they
+ * also come from the environment and a file.
  */
 export async function runCommandLine(argv: readonly string[], line: CommandLine): Promise<ExitCode> {
   const [first = ''] = argv;
@@ -31,7 +32,7 @@ export async function runCommandLine(argv: readonly string[], line: CommandLine)
     exitCode = code;
   };
   const program = createProgram(line);
-  addServe(program, line, end);
+  for (const command of RUN_COMMANDS) addRun(command, program, line, end);
   addModels(program, line, end);
   try {
     await program.parseAsync([...argv], { from: 'user' });
@@ -64,17 +65,17 @@ function createProgram(line: CommandLine): Command {
 
 type End = (code: ExitCode) => void;
 
-function addServe(program: Command, line: CommandLine, end: End): void {
+function addRun(command: RunCommand, program: Command, line: CommandLine, end: End): void {
   program
-    .command('serve')
+    .command(command)
     .helpOption(false)
     .allowUnknownOption()
     .allowExcessArguments()
     .passThroughOptions()
     .argument('[options...]')
     .action(async (options: string[]) => {
-      if (options.some((option) => HELP_FLAGS.includes(option))) line.stdout(serveHelp());
-      else end(await line.serve(options));
+      if (options.some((option) => HELP_FLAGS.includes(option))) line.stdout(runHelp(command));
+      else end(await line.run(command, options));
     });
 }
 

@@ -1,8 +1,9 @@
-/** How the process ends. 3 is kept for a Redis that cannot be used. */
+/** How the process ends. */
 export const EXIT_CODE = {
   stopped: 0,
   failed: 1,
   usage: 2,
+  redis: 3,
   repository: 4,
 } as const;
 
@@ -13,6 +14,10 @@ export const EXIT_MEANINGS: readonly (readonly [status: number, meaning: string]
   [EXIT_CODE.stopped, 'stopped in order'],
   [EXIT_CODE.failed, 'the start failed, or requests still ran when --exit-timeout-secs was over'],
   [EXIT_CODE.usage, 'bad command line, variable or options file'],
+  [
+    EXIT_CODE.redis,
+    'the Redis cannot be used: not reached, login or permission refused, too old, or it may evict keys',
+  ],
   [EXIT_CODE.repository, 'a repository cannot be read, or a model failed to load (see --exit-on-error)'],
   // 128 and SIGKILL's number, as a shell reports it.
   [137, 'as 1, but a model could not be interrupted, so the process killed itself'],

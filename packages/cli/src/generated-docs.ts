@@ -1,5 +1,6 @@
 import { flagsMarkdown, limitsMarkdown } from '@nereid/config';
 import { errorTableMarkdown } from '@nereid/protocol';
+import { redisKeysMarkdown } from '@nereid/transport';
 import { EXIT_MEANINGS } from './exit-code.ts';
 
 function exitCodesMarkdown(): string {
@@ -20,4 +21,25 @@ export function generatedDocs(): Readonly<Record<string, string>> {
     'flags.md': `${flagsMarkdown()}\n${exitCodesMarkdown()}`,
     'limits.md': limitsMarkdown(),
   };
+}
+
+/** A part of a page that is otherwise written by hand; it stands between two comments. */
+export interface GeneratedRegion {
+  readonly file: string;
+  readonly name: string;
+  readonly content: string;
+}
+
+export function generatedRegions(): readonly GeneratedRegion[] {
+  return [{ file: 'redis.md', name: 'redis-keys', content: redisKeysMarkdown() }];
+}
+
+/** The page with that region as it is now in the code. Throws where the page has no such region. */
+export function withRegion(page: string, { file, name, content }: GeneratedRegion): string {
+  const begin = `<!-- generated: ${name} -->\n`;
+  const end = `<!-- end: ${name} -->\n`;
+  const from = page.indexOf(begin);
+  const to = page.indexOf(end, from);
+  if (from < 0 || to < 0) throw new Error(`docs/${file} has no region ${begin.trim()} … ${end.trim()}`);
+  return `${page.slice(0, from)}${begin}\n${content.trim()}\n\n${page.slice(to)}`;
 }

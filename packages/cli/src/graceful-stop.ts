@@ -1,8 +1,9 @@
 import type { Clock, Log } from '@nereid/runtime';
-import type { Server } from '@nereid/server';
+import type { RoleProcess } from '@nereid/server';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 
-export type StoppableServer = Pick<Server, 'models' | 'counts' | 'stop'>;
+/** A server, or one role of it. */
+export type StoppableServer = Pick<RoleProcess, 'models' | 'counts' | 'stop'>;
 
 export interface GracefulStop {
   /** The server, or its start that is still under way. */

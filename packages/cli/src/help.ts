@@ -1,5 +1,6 @@
 import { flagsHelp } from '@nereid/config';
 import { EXIT_MEANINGS } from './exit-code.ts';
+import type { RunCommand } from './run.ts';
 
 function exitCodes(): string {
   return EXIT_MEANINGS.map(([status, meaning]) => `  ${String(status).padEnd(3)}  ${meaning}`).join('\n');
@@ -10,6 +11,9 @@ const EXAMPLES = `Examples:
   nereid models check ./model_repository
   nereid serve --model-repository=/models --model-repository=/more --http-port=9000
   nereid serve --model-repository=/models --model-control-mode=explicit --load-model=simple
+  nereid gateway --redis-url=redis://10.0.0.5
+  nereid coordinator --redis-url=redis://10.0.0.5 --model-repository=/models
+  nereid worker --redis-url=redis://10.0.0.5 --model-repository=/models
   NEREID_LOG_OUTPUT=json nereid serve --config nereid.yaml
   curl localhost:8000/v2/health/ready`;
 
@@ -23,8 +27,13 @@ Prometheus metrics at port 8002. Clients and config.pbtxt files made for Triton 
 Usage: nereid <command> [options]
 
 Commands:
-  serve                  Serve one or more model repositories (nereid serve --help lists its options)
+  serve                  Serve one or more model repositories in one process
+  gateway                Run the role that takes requests, part of a cluster on one Redis
+  coordinator            Run the role that queues requests and forms their batches
+  worker                 Run the role that holds models and executes
   models check <folder>  Check the models of a repository without running them
+
+nereid <command> --help lists the options of a command.
 
 Options:
   --help               Show this text
@@ -37,18 +46,35 @@ ${exitCodes()}
 `;
 }
 
-/** `nereid serve --help`. */
-export function serveHelp(): string {
-  return `Usage: nereid serve --model-repository=<folder> [options]
+const USAGE: Readonly<Record<RunCommand, string>> = {
+  serve: `Usage: nereid serve --model-repository=<folder> [options]
 
 Serves every model of the repositories until SIGINT or SIGTERM; requests in flight are then
-finished within --exit-timeout-secs.
+finished within --exit-timeout-secs. With --redis-url it is part of the cluster on that Redis.`,
+  gateway: `Usage: nereid gateway --redis-url=<url> [options]
+
+Takes requests over HTTP for the cluster on that Redis until SIGINT or SIGTERM; requests in flight
+are then finished within --exit-timeout-secs. It reads no model repository. Any number may run.`,
+  coordinator: `Usage: nereid coordinator --redis-url=<url> --model-repository=<folder> [options]
+
+Owns models of the cluster on that Redis: loads them onto its workers, queues their requests and
+forms the batches, until SIGINT or SIGTERM. Any number may run; each model has one at a time.`,
+  worker: `Usage: nereid worker --redis-url=<url> --model-repository=<folder> [options]
+
+Holds models of the cluster on that Redis and executes their batches until SIGINT or SIGTERM; those
+in flight are then finished within --exit-timeout-secs. Any number may run. It finds the models'
+files in its own repositories.`,
+};
+
+/** `nereid serve --help` and the like. */
+export function runHelp(command: RunCommand): string {
+  return `${USAGE[command]}
 
 Write --flag=value or --flag value; a boolean flag alone means true. Each option can also be set by
 its environment variable (repeatable ones: values separated by ;) or by its name in the YAML file
 of --config. A flag comes before the environment, the environment before the file.
 
-${flagsHelp()}
+${flagsHelp(command === 'serve' ? undefined : command)}
 
 ${EXAMPLES}
 

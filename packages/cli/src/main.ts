@@ -2,13 +2,13 @@
 import { openSync, readFileSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { packageVersion, systemClock } from '@nereid/runtime';
-import { createServer } from '@nereid/server';
+import { createServer, startRole } from '@nereid/server';
 import { runCommandLine } from './command-line.ts';
 import { checkModels } from './models-check.ts';
-import { type ServeProcess, serve } from './serve.ts';
+import { type RunHost, run } from './run.ts';
 import { STOP_SIGNALS } from './stop-signals.ts';
 
-const host: ServeProcess = {
+const host: RunHost = {
   pid: process.pid,
   hostName: hostname(),
   env: process.env,
@@ -24,7 +24,12 @@ const host: ServeProcess = {
     return (text) => void writeSync(file, text);
   },
   kill: () => process.kill(process.pid, 'SIGKILL'),
-  createServer,
+  start: {
+    serve: createServer,
+    gateway: (options) => startRole('gateway', options),
+    coordinator: (options) => startRole('coordinator', options),
+    worker: (options) => startRole('worker', options),
+  },
 };
 
 // A reader of our output that goes away (`nereid serve | head`) must not end the server.
@@ -34,7 +39,7 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   version: packageVersion(import.meta.url),
   stdout: host.stdout,
   stderr: host.stderr,
-  serve: (argv) => serve(argv, host),
+  run: (command, argv) => run(command, argv, host),
   checkModels,
 });
 // Explicit, since after an expired exit timeout a running model would hold the process.

@@ -13,8 +13,8 @@ export interface LogHost {
 
 export type OpenedLog = { readonly ok: true; readonly log: Log } | { readonly ok: false; readonly error: string };
 
-/** The log that the `--log-…` flags ask for. */
-export function openLog(options: Options, host: LogHost): OpenedLog {
+/** The log that the `--log-…` flags ask for. `role` is the command that runs. */
+export function openLog(role: string, options: Options, host: LogHost): OpenedLog {
   let low = host.stdout;
   let high = host.stderr;
   if (options.logFile !== '') {
@@ -30,5 +30,5 @@ export function openLog(options: Options, host: LogHost): OpenedLog {
   const { logOutput: output, logFormat: format } = options;
   const destination = logDestination({ gate, output, format, pid: host.pid, low, high });
   const node = options.nodeId === '' ? host.hostName : options.nodeId;
-  return { ok: true, log: createLog({ level: lowestLevel(gate), bindings: { node }, destination }) };
+  return { ok: true, log: createLog({ level: lowestLevel(gate), bindings: { node, role }, destination }) };
 }

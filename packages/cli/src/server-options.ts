@@ -7,21 +7,31 @@ export function metricsAddress(options: Pick<Options, 'httpAddress' | 'metricsAd
   return options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
 }
 
-/** The flags as `createServer` takes them. */
-export function serverOptions(options: Options, log: Log): ServerOptions {
+/** The flags as `createServer` and `startRole` take them. `searchPath`: where a Redis program is looked for. */
+export function serverOptions(options: Options, log: Log, searchPath: string): ServerOptions {
   const http = { address: options.httpAddress, port: options.httpPort, maxInputBytes: options.httpMaxInputSize };
+  const redis = {
+    url: options.redisUrl,
+    prefix: options.redisPrefix,
+    allowEvicting: options.allowEvictingRedis,
+  };
   return {
     id: options.id,
     modelRepositories: options.modelRepository,
     modelControlMode: options.modelControlMode,
     loadModels: options.loadModel,
-    // `serve` itself ends where a model failed, after it has shown the table of all, as Triton does.
+    // The command itself ends where a model failed, after it has shown the table of all, as Triton does.
     exitOnError: false,
     strictReadiness: options.strictReadiness,
     autoCompleteConfig: !options.disableAutoCompleteConfig,
     modelConfigName: options.modelConfigName,
     modelLoadThreads: options.modelLoadThreadCount,
     backendConfig: backendSettings(options.backendConfig),
+    ...(options.redisUrl === '' ? { privateRedis: { dataDirectory: options.dataDir, searchPath } } : { redis }),
+    jobPrefix: options.jobPrefix,
+    lane: options.lane,
+    timeScale: options.timeScale,
+    ...(options.workerModels.length === 0 ? {} : { workerModels: options.workerModels }),
     ...(options.allowHttp ? { http } : {}),
     ...(options.allowMetrics ? { metrics: { address: metricsAddress(options), port: options.metricsPort } } : {}),
     log,

@@ -18,6 +18,9 @@ it.each([
     4,
     'failed to load all models: m: no file',
   ],
+  ['a Redis', new NereidError('UNAVAILABLE', 'no', { reason: 'redis_unusable', cause: inUse }), 3, 'no'],
+  ['a private Redis', new NereidError('UNAVAILABLE', 'no', { reason: 'embedded_redis' }), 3, 'no'],
+  ['a data directory', new NereidError('UNAVAILABLE', 'no', { reason: 'data_directory' }), 1, 'no'],
   ['anything else', new Error('out of memory'), 1, 'out of memory'],
   ['what is no error', 'thrown text', 1, 'thrown text'],
 ])('%s', (_rule, thrown, exitCode, text) => {

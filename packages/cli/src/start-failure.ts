@@ -25,18 +25,28 @@ function isListenError(cause: unknown): boolean {
   return cause instanceof Error && 'syscall' in cause && LISTEN_SYSCALLS.has(cause.syscall);
 }
 
+/** By the `reason` of a NereidError; of those about the private Redis and its folder too. */
+const EXIT_CODE_OF: Readonly<Record<string, ExitCode>> = {
+  redis_unusable: EXIT_CODE.redis,
+  embedded_redis: EXIT_CODE.redis,
+  data_directory: EXIT_CODE.failed,
+};
+
 /**
- * What to print and how to end after `createServer` failed. A NereidError says what to mend: it is
- * about a listener, or else about repositories and models, since options are checked before.
+ * What to print and how to end after a start failed. A NereidError says what to mend: it has the
+ * reason of a Redis, or is about a listener, or else about repositories and models, since options are
+ * checked before.
  */
 export function startFailure(thrown: unknown): StartFailure {
   const chain = causes(thrown);
   const known = chain.find((cause) => cause instanceof NereidError);
   const told = known ?? thrown;
   const text = told instanceof Error ? told.message : String(told);
-  const isAboutModels = known !== undefined && !chain.some(isListenError);
-  return {
-    text: text.trim().replace(/\s*\r?\n\s*/g, ' '),
-    exitCode: isAboutModels ? EXIT_CODE.repository : EXIT_CODE.failed,
-  };
+  return { text: text.trim().replace(/\s*\r?\n\s*/g, ' '), exitCode: exitCodeOf(known, chain) };
+}
+
+function exitCodeOf(known: NereidError | undefined, chain: readonly unknown[]): ExitCode {
+  if (known === undefined) return EXIT_CODE.failed;
+  const ofReason = known.reason === undefined ? undefined : EXIT_CODE_OF[known.reason];
+  return ofReason ?? (chain.some(isListenError) ? EXIT_CODE.failed : EXIT_CODE.repository);
 }

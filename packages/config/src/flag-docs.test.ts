@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { flagsHelp, flagsMarkdown } from './flag-docs.ts';
-import { environmentName, FLAGS } from './flag-table.ts';
+import { environmentName, FLAGS, isReadBy } from './flag-table.ts';
 
 it('the help shows each effective flag with default and variable, and names the others', () => {
   const help = flagsHelp();
@@ -15,6 +15,15 @@ it('the help shows each effective flag with default and variable, and names the 
       '      [default 8000; NEREID_HTTP_PORT]',
     ].join('\n'),
   );
+});
+
+it.each(['gateway', 'coordinator', 'worker'] as const)('the help of %s shows its own flags and defaults', (role) => {
+  const help = flagsHelp(role);
+  for (const flag of FLAGS) {
+    expect(new RegExp(`--${flag.name}[= \\n]`).test(`${help}\n`), flag.name).toBe(isReadBy(flag, role));
+  }
+  const port = { gateway: 8002, coordinator: 8012, worker: 8022 }[role];
+  expect(help).toContain(`[default ${port}; NEREID_METRICS_PORT]`);
 });
 
 it('no line of the help is wider than 100 characters', () => {

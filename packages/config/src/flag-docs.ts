@@ -1,10 +1,11 @@
 /** What people read about the flags: the help text and docs/flags.md. */
-import type { FlagTopic } from './flag-meta.ts';
-import { environmentName, FLAGS, type Flag } from './flag-table.ts';
+import type { FlagRole, FlagTopic } from './flag-meta.ts';
+import { environmentName, FLAGS, type Flag, isReadBy, roleFallback } from './flag-table.ts';
 
 const TOPICS: readonly FlagTopic[] = [
   'Server',
   'Models',
+  'Redis',
   'HTTP',
   'gRPC',
   'Metrics',
@@ -40,8 +41,9 @@ function aliasText(flag: Flag): string {
     .join('');
 }
 
-function helpEntry(flag: Flag): string {
-  const fallback = flag.required ? 'required' : flag.fallback === '' ? '' : `default ${flag.fallback}`;
+function helpEntry(flag: Flag, role: FlagRole | undefined): string {
+  const value = roleFallback(flag, role) ?? flag.fallback;
+  const fallback = flag.required ? 'required' : value === '' ? '' : `default ${value}`;
   const facts = [fallback, flag.repeatable ? 'repeatable' : '', environmentName(flag.name)].filter(
     (fact) => fact !== '',
   );
@@ -52,12 +54,13 @@ function helpEntry(flag: Flag): string {
   ].join('\n');
 }
 
-/** The flags that have an effect, by topic, and the names of the others. */
-export function flagsHelp(): string {
-  const topics = byTopic(FLAGS.filter((flag) => flag.noEffect === undefined)).map(([topic, flags]) =>
-    [`${topic}:`, ...flags.map(helpEntry)].join('\n'),
+/** The flags of a role (all without one) that have an effect, by topic, and the names of the others. */
+export function flagsHelp(role?: FlagRole): string {
+  const read = FLAGS.filter((flag) => isReadBy(flag, role));
+  const topics = byTopic(read.filter((flag) => flag.noEffect === undefined)).map(([topic, flags]) =>
+    [`${topic}:`, ...flags.map((flag) => helpEntry(flag, role))].join('\n'),
   );
-  const without = FLAGS.filter((flag) => flag.noEffect !== undefined).map((flag) => `--${flag.name}`);
+  const without = read.filter((flag) => flag.noEffect !== undefined).map((flag) => `--${flag.name}`);
   const rest = [
     'Accepted without effect in this version (each one that is set is warned about):',
     wrap(without.join(' '), '  '),
@@ -82,8 +85,10 @@ function effectiveRow(flag: Flag): string {
     ...Object.entries(flag.notYet ?? {}).map(([value, why]) => `\`${value}\`: ${why}.`),
   ].filter((note) => note !== '');
   const text = [flag.description + aliasText(flag), ...notes].join(' ');
-  const fallback = flag.required ? 'required' : code(flag.fallback);
-  return `| ${name} | ${fallback} | ${code(environmentName(flag.name))} | ${flag.roles.join(', ')} | ${cell(text)} |`;
+  const others = Object.entries(flag.roleFallbacks ?? {}).map(([role, value]) => `, ${role} ${code(String(value))}`);
+  const fallback = flag.required ? 'required' : code(flag.fallback) + others.join('');
+  const roles = flag.roles.length === 0 ? '`serve` only' : flag.roles.join(', ');
+  return `| ${name} | ${fallback} | ${code(environmentName(flag.name))} | ${roles} | ${cell(text)} |`;
 }
 
 function inertRow(flag: Flag): string {
@@ -93,7 +98,7 @@ function inertRow(flag: Flag): string {
 
 const HOW = `# Flags
 
-Options of \`nereid serve\`. This page is generated from \`packages/config/src/options.ts\` and \`flag-inert.ts\`.
+Options of \`nereid serve\`, \`gateway\`, \`coordinator\` and \`worker\`. This page is generated from \`packages/config/src/options.ts\` and \`flag-inert.ts\`.
 
 - \`--flag=value\` and \`--flag value\`. Booleans are \`true\`, \`false\`, \`1\` or \`0\`; a boolean flag alone means true.
 - A repeatable flag is given once per value. Of any other flag the last one holds.
@@ -101,7 +106,7 @@ Options of \`nereid serve\`. This page is generated from \`packages/config/src/o
 - A flag comes before the environment, the environment before the file, the file before the default. A repeatable flag takes its values from the first of these that has any.
 - An unknown flag or a bad value ends the start with exit code 2 and one line that says what is allowed.
 - Names, meanings and defaults are Triton's where it has the flag.
-- \`roles\` says which part of the server reads the flag.
+- \`roles\` says which part of the server reads the flag. \`nereid serve\` has all parts in one process and takes every flag. \`nereid gateway\`, \`coordinator\` and \`worker\` refuse a flag of another role on the command line; in the environment and the file, which several processes may share, they leave it unread. They need \`--redis-url\`.
 
 \`\`\`yaml
 # nereid.yaml, for: nereid serve --config nereid.yaml

@@ -13,7 +13,7 @@ import {
   MODEL_ROLES,
 } from './flag-meta.ts';
 
-type Extra = Pick<FlagMeta, 'form' | 'agrees' | 'ours'>;
+type Extra = Pick<FlagMeta, 'form' | 'agrees'>;
 
 /** The flags of one topic that have no effect for the same reason. */
 function inert(topic: FlagTopic, roles: readonly FlagRole[], noEffect: string) {
@@ -65,13 +65,8 @@ const pools = inert(
 );
 const hardware = inert('Hardware', MODEL_ROLES, 'instances are not yet bound to processors or GPUs');
 const cloud = inert('Cloud', GATEWAY, 'the SageMaker and Vertex AI endpoints are not there');
-const storage = inert('Server', EVERY_ROLE, 'one process keeps nothing on disk in this version');
-const leases = inert('Server', EVERY_ROLE, 'one process has no leases or heartbeats to stretch');
 
 export const inertSchema = z.strictObject({
-  dataDir: storage.text('./.nereid', 'The folder for what the server keeps.', { ours: true, form: '<folder>' }),
-  timeScale: leases.number(1, 'Stretches leases, heartbeats and sweeps together.', { ours: true }),
-
   repositoryPollSecs: poll.integer(15, 'Seconds between two polls of the repository; 0 for none.', { agrees: '0' }),
   modelLoadRetryCount: loading.integer(0, 'How often a failed load is tried again.', { agrees: '0' }),
   modelNamespacing: loading.boolean(false, 'Let repositories hold models of the same name.'),

@@ -3,6 +3,7 @@ import { z } from 'zod';
 export type FlagTopic =
   | 'Server'
   | 'Models'
+  | 'Redis'
   | 'HTTP'
   | 'gRPC'
   | 'Metrics'
@@ -11,7 +12,7 @@ export type FlagTopic =
   | 'Hardware'
   | 'Cloud';
 
-/** The roles that read a flag once they run apart. */
+/** The roles that can run apart, each with the flags that it reads. */
 export type FlagRole = 'gateway' | 'coordinator' | 'worker';
 
 /** What the schema of a value does not say about its flag. */
@@ -19,15 +20,24 @@ export interface FlagMeta {
   /** One sentence or two: the help text, and the row in docs/flags.md. */
   readonly description: string;
   readonly topic: FlagTopic;
+  /** Who reads it where the roles run apart; `serve`, with all of them in one process, reads every flag. */
   readonly roles: readonly FlagRole[];
   /** Ours where Triton has no such flag. */
   readonly ours?: true;
   /** What stands for the value in help, e.g. `<backend>,<key>=<value>`. */
   readonly form?: string;
+  /** Of a repeatable flag: one text may hold several values with this between them. */
+  readonly separator?: ',';
+  /** What a value may be, for error texts, where the schema's own words do not do. */
+  readonly allowed?: string;
   /** Further names for the same value. A deprecated one is warned about. */
   readonly aliases?: readonly { readonly name: string; readonly deprecated: boolean }[];
   /** Values of Triton's that this version does not have, with what to use instead. */
   readonly notYet?: Readonly<Record<string, string>>;
+  /** Holds a password, perhaps: its value stands in no error text. */
+  readonly secret?: true;
+  /** Defaults of roles where it is another than that of `serve`. */
+  readonly roleFallbacks?: Readonly<Partial<Record<FlagRole, number>>>;
   /** Why setting it changes nothing in this version. */
   readonly noEffect?: string;
   /** With `noEffect`: the value that is how this version behaves anyway, so that asking for it is not warned about. */
@@ -37,5 +47,9 @@ export interface FlagMeta {
 export const flagMetas = z.registry<FlagMeta>();
 
 export const EVERY_ROLE: readonly FlagRole[] = ['gateway', 'coordinator', 'worker'];
+/** For flags that make sense only with all roles in one process. */
+export const SERVE_ONLY: readonly FlagRole[] = [];
+export const WORKER: readonly FlagRole[] = ['worker'];
+export const JOB_ROLES: readonly FlagRole[] = ['gateway', 'coordinator'];
 export const GATEWAY: readonly FlagRole[] = ['gateway'];
 export const MODEL_ROLES: readonly FlagRole[] = ['coordinator', 'worker'];

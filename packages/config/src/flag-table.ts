@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { inertSchema } from './flag-inert.ts';
-import { EVERY_ROLE, type FlagMeta, flagMetas } from './flag-meta.ts';
+import { EVERY_ROLE, type FlagMeta, type FlagRole, flagMetas } from './flag-meta.ts';
 import { optionsSchema } from './options.ts';
 
 export type FlagKind = 'boolean' | 'integer' | 'number' | 'text' | 'choice';
@@ -34,6 +34,16 @@ const fileSchema = z.strictObject({
     description: 'A YAML file of options: flag names without dashes as keys, lists for repeatable flags.',
   }),
 });
+
+/** True where that role reads it; without a role, for `serve`, always. */
+export function isReadBy(flag: Pick<FlagMeta, 'roles'>, role: FlagRole | undefined): boolean {
+  return role === undefined || flag.roles.includes(role);
+}
+
+/** Its default for one role, where that is another than that of `serve`. */
+export function roleFallback(flag: Pick<FlagMeta, 'roleFallbacks'>, role: FlagRole | undefined): number | undefined {
+  return role === undefined ? undefined : flag.roleFallbacks?.[role];
+}
 
 /** `httpPort` → `http-port`. */
 export function flagName(key: string): string {
@@ -88,7 +98,7 @@ function describeFlag(key: string, schema: z.ZodType): Flag {
     required: json.default === undefined,
     fallback: json.default === undefined ? '' : String(json.default),
     valueForm: form,
-    allowed: allowedText(kind, value, form),
+    allowed: meta.allowed ?? allowedText(kind, value, form),
     schema,
   };
 }

@@ -29,10 +29,13 @@ function readText(kind: FlagKind, text: string): unknown {
 export function readFlag(flag: Flag, texts: readonly string[], label: string): FlagValue {
   const wrong = (text: string): FlagValue => {
     const notYet = Object.hasOwn(flag.notYet ?? {}, text) ? flag.notYet?.[text] : undefined;
-    const why = notYet === undefined ? `'${text}' is not allowed` : notYet;
+    const shown = flag.secret === true ? 'this value' : `'${text}'`;
+    const why = notYet === undefined ? `${shown} is not allowed` : notYet;
     return { ok: false, error: `${label}: ${why}; give ${flag.allowed}` };
   };
-  const used = flag.repeatable ? texts : texts.slice(-1);
+  const { separator } = flag;
+  const separate = separator === undefined ? texts : texts.flatMap((text) => text.split(separator));
+  const used = flag.repeatable ? separate : texts.slice(-1);
   const values: unknown[] = [];
   for (const text of used) {
     const value = readText(flag.kind, text);

@@ -1,6 +1,7 @@
 export { checkRequest } from './check-request.ts';
 export { type ExpandedInstance, expandInstances } from './expand-instances.ts';
 export { flagsHelp, flagsMarkdown } from './flag-docs.ts';
+export type { FlagRole } from './flag-meta.ts';
 export type { ModelConfig } from './gen/model_config_pb.ts';
 export * as pb from './gen/model_config_pb.ts';
 export { LIMITS, type LimitName, limitsMarkdown } from './limits.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { environmentName, FLAGS } from './flag-table.ts';
+import type { FlagRole } from './flag-meta.ts';
+import { environmentName, FLAGS, isReadBy } from './flag-table.ts';
 import { backendSettings, type Options } from './options.ts';
 import { type ParsedOptions, parseOptions } from './options-parse.ts';
 
@@ -10,13 +11,15 @@ interface Given {
   readonly argv?: readonly string[];
   readonly env?: Record<string, string>;
   readonly file?: string;
+  readonly role?: FlagRole;
 }
 
 /** With `file`, `--config f.yaml` is given too. */
-function parse({ argv = [REPOSITORY], env = {}, file }: Given): ParsedOptions {
+function parse({ argv = [REPOSITORY], env = {}, file, role }: Given): ParsedOptions {
   return parseOptions({
     argv: file === undefined ? argv : [...argv, '--config', 'f.yaml'],
     env,
+    ...(role === undefined ? {} : { role }),
     readFile: (path) => {
       if (path === 'f.yaml' && file !== undefined) return file;
       throw new Error('ENOENT: no such file or directory');
@@ -58,6 +61,7 @@ describe('forms of a flag', () => {
     ['a boolean in capitals', ['--exit-on-error=FALSE'], { exitOnError: false }],
     ['the last of a flag that is not repeatable holds', ['--id=a', '--id=b'], { id: 'b' }],
     ['a repeatable flag in order', ['--load-model=b', '--load-model', 'a'], { loadModel: ['b', 'a'] }],
+    ['a list with commas', ['--worker-models=a,b*', '--worker-models=c'], { workerModels: ['a', 'b*', 'c'] }],
     ['an alias', ['--model-store=/more'], { modelRepository: ['/models', '/more'] }],
     ['a deprecated alias', ['--strict-model-config=true'], { disableAutoCompleteConfig: true }],
     ['a negative number is a value', ['--trace-count', '-1'], {}],
@@ -79,6 +83,14 @@ describe('forms of a flag', () => {
       modelConfigName: '',
       modelLoadThreadCount: 4,
       backendConfig: [],
+      workerModels: [],
+      redisUrl: '',
+      redisPrefix: 'nereid',
+      jobPrefix: 'bull',
+      allowEvictingRedis: false,
+      timeScale: 1,
+      lane: 'auto',
+      dataDir: './.nereid',
       allowHttp: true,
       httpAddress: '0.0.0.0',
       httpPort: 8000,
@@ -214,7 +226,15 @@ describe('refusals name the flag and what is allowed', () => {
     ],
     [['--model-control-mode=toString'], "--model-control-mode: 'toString' is not allowed; give one of none, explicit"],
     [['--grpc-port=x'], "--grpc-port: 'x' is not allowed; give a whole number"],
-    [['--time-scale=fast'], "--time-scale: 'fast' is not allowed; give a number"],
+    [['--time-scale=fast'], "--time-scale: 'fast' is not allowed; give a number from 0.1 to 100"],
+    [['--time-scale=0'], "--time-scale: '0' is not allowed; give a number from 0.1 to 100"],
+    [['--lane=local'], "--lane: 'local' is not allowed; give one of auto, redis"],
+    [['--redis-prefix={a}'], "--redis-prefix: '{a}' is not allowed; give letters, digits and _ . : -"],
+    [['--job-prefix='], "--job-prefix: '' is not allowed; give a text without blanks"],
+    [
+      ['--worker-models=a,,b'],
+      "--worker-models: '' is not allowed; give names of models with commas between them; * stands for any text, ? for one character",
+    ],
     [
       ['--http-port=9000', '--metrics-port=9000'],
       '--metrics-port and --http-port are both 9000: give each a port of its own',
@@ -246,6 +266,114 @@ describe('refusals name the flag and what is allowed', () => {
     ['other addresses', ['--metrics-port=8000', '--http-address=10.0.0.1', '--metrics-address=127.0.0.1']],
   ])('one port number twice is no conflict with %s', (_why, argv) => {
     expect(refuse({ argv: [REPOSITORY, ...argv] })).toBe('accepted');
+  });
+});
+
+describe('--redis-url', () => {
+  it.each([
+    '',
+    'redis://127.0.0.1',
+    'redis://user:pass@host:6379/2',
+    'rediss://host:6380',
+    'unix:///run/a redis.sock',
+    'redis-sentinel://a:26379,b:26379/mymaster',
+    'redis://a:7000,redis://b:7000',
+  ])('%j', (url) => {
+    expect(accept({ argv: [REPOSITORY, `--redis-url=${url}`] }).redisUrl).toBe(url);
+    expect(accept({ env: { NEREID_REDIS_URL: url } }).redisUrl).toBe(url);
+  });
+
+  it.each(['host:6379', 'http://host', 'redis:host', 'unix://socket'])('%j is refused, and not shown', (url) => {
+    expect(refuse({ env: { NEREID_REDIS_URL: url } })).toBe(
+      'NEREID_REDIS_URL: this value is not allowed; give redis://…, rediss://…, unix:///… or redis-sentinel://<host>:<port>,…/<name>',
+    );
+  });
+});
+
+describe('roles apart', () => {
+  const redis = '--redis-url=redis://127.0.0.1';
+  const needed: Readonly<Record<FlagRole, readonly string[]>> = {
+    gateway: [redis],
+    coordinator: [redis, REPOSITORY],
+    worker: [redis, REPOSITORY],
+  };
+  const options = (role: FlagRole, given: Given): Options => {
+    const parsed = parse({ ...given, argv: [...needed[role], ...(given.argv ?? [])], role });
+    if (!parsed.ok) throw new Error(parsed.error);
+    return parsed.options;
+  };
+  const error = (role: FlagRole, given: Given): string => {
+    const parsed = parse({ ...given, argv: [...needed[role], ...(given.argv ?? [])], role });
+    return parsed.ok ? 'accepted' : parsed.error;
+  };
+
+  it.each<[FlagRole, string, string]>([
+    ['worker', '--http-port=1', '--http-port belongs to the gateway: remove it here'],
+    ['coordinator', '--allow-grpc=0', '--allow-grpc belongs to the gateway: remove it here'],
+    ['gateway', '--model-store=/m', '--model-store belongs to the coordinator and the worker: remove it here'],
+    ['gateway', '--worker-models=a', '--worker-models belongs to the worker: remove it here'],
+    ['worker', '--job-prefix=b', '--job-prefix belongs to the gateway and the coordinator: remove it here'],
+    ['worker', '--lane=redis', '--lane belongs to `nereid serve`: remove it here'],
+    ['coordinator', '--data-dir=/d', '--data-dir belongs to `nereid serve`: remove it here'],
+    ['worker', '--time-scal=2', 'unknown option --time-scal: did you mean --time-scale?'],
+    ['worker', '--http-prot=2', 'unknown option --http-prot: see `nereid worker --help`'],
+  ])('%s refuses %s', (role, flag, text) => {
+    expect(error(role, { argv: [flag] })).toBe(text);
+  });
+
+  it('flags of other roles in the environment and the file, which roles share, are left unread', () => {
+    const shared = {
+      env: { NEREID_HTTP_PORT: 'x' },
+      file: 'allow-http: false\nload-model: [a]\nlane: redis\nid: shared',
+    };
+    expect(options('worker', { ...shared, argv: ['--model-control-mode=explicit'] })).toMatchObject({
+      id: 'shared',
+      loadModel: ['a'],
+      httpPort: 8000,
+      allowHttp: true,
+      lane: 'auto',
+    });
+    expect(options('gateway', { file: shared.file })).toMatchObject({
+      id: 'shared',
+      allowHttp: false,
+      loadModel: [],
+      modelRepository: [],
+    });
+  });
+
+  it.each<[FlagRole | undefined, number]>([
+    [undefined, 8002],
+    ['gateway', 8002],
+    ['coordinator', 8012],
+    ['worker', 8022],
+  ])('%s has its default metrics port', (role, port) => {
+    const argv = role === undefined ? [REPOSITORY] : needed[role];
+    const parsed = parse({ argv, ...(role === undefined ? {} : { role }) });
+    expect(parsed).toMatchObject({ ok: true, options: { metricsPort: port } });
+    const given = parse({ argv: [...argv, '--metrics-port=7'], ...(role === undefined ? {} : { role }) });
+    expect(given).toMatchObject({ ok: true, options: { metricsPort: 7 } });
+  });
+
+  it('a port is compared with the HTTP port only where that is listened on', () => {
+    expect(error('worker', { argv: ['--metrics-port=8000'] })).toBe('accepted');
+    expect(error('gateway', { argv: ['--metrics-port=8000'] })).toMatch(/^--metrics-port and --http-port are both/);
+  });
+
+  it.each<FlagRole>(['gateway', 'coordinator', 'worker'])(
+    '%s needs a Redis, and a repository if it reads one',
+    (role) => {
+      const without = '--redis-url is required, e.g. --redis-url=redis://127.0.0.1:6379';
+      expect(parse({ argv: needed[role].filter((argument) => argument !== redis), role })).toEqual({
+        ok: false,
+        error: without,
+      });
+      expect(parse({ argv: [redis], role }).ok).toBe(role === 'gateway');
+    },
+  );
+
+  it('the metadata of every flag names roles that exist, and serve reads it', () => {
+    for (const flag of FLAGS) expect(isReadBy(flag, undefined), flag.name).toBe(true);
+    expect(FLAGS.filter((flag) => flag.roles.length === 0).map((flag) => flag.name)).toEqual(['lane', 'data-dir']);
   });
 });
 

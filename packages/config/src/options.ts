@@ -5,7 +5,17 @@
  * meanings and defaults (server/src/command_line_parser.cc).
  */
 import { z } from 'zod';
-import { EVERY_ROLE, type FlagMeta, flagMetas, GATEWAY, MODEL_ROLES } from './flag-meta.ts';
+import {
+  EVERY_ROLE,
+  type FlagMeta,
+  type FlagRole,
+  flagMetas,
+  GATEWAY,
+  JOB_ROLES,
+  MODEL_ROLES,
+  SERVE_ONLY,
+  WORKER,
+} from './flag-meta.ts';
 import { LIMITS } from './limits.ts';
 
 /** Defaults that hold for the in-process API (`createServer`) too. */
@@ -14,15 +24,27 @@ export const DEFAULTS = {
   address: '0.0.0.0',
   exit_timeout_s: 30,
   model_load_threads: 4,
+  redis_prefix: 'nereid',
+  job_prefix: 'bull',
+  data_dir: './.nereid',
+  time_scale: 1,
 } as const;
 
 const PORT_MAX = 65_535;
 const INT32_MAX = 2_147_483_647;
 /** Node's timers take no longer delay. */
 const EXIT_TIMEOUT_S_MAX = 2_000_000;
+/** Below this the margins of leases are shorter than a pause for garbage. */
+const TIME_SCALE_MIN = 0.1;
+const TIME_SCALE_MAX = 100;
+/** Its parts are checked by who connects. */
+const REDIS_URL = /^(?:(?:rediss?|redis-sentinel):\/\/\S+|unix:\/\/(?:\S+@)?\/.+)?$/;
+/** Without braces: each key has a hash tag of its own, and the first one in a key counts. */
+const REDIS_PREFIX = /^[\w.:-]+$/;
 
 const server: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Server', roles: EVERY_ROLE };
 const models: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Models', roles: MODEL_ROLES };
+const redis: Pick<FlagMeta, 'topic' | 'roles' | 'ours'> = { topic: 'Redis', roles: EVERY_ROLE, ours: true };
 const http: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'HTTP', roles: GATEWAY };
 const metrics: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Metrics', roles: EVERY_ROLE };
 const logging: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Logging', roles: EVERY_ROLE };
@@ -123,6 +145,90 @@ export const optionsSchema = z.strictObject({
       form: '<backend>,<key>=<value>',
       description: 'A setting of one backend, or of all as `<key>=<value>`. Repeat it for several.',
     }),
+  workerModels: z.array(z.string().min(1)).default([]).register(flagMetas, {
+    topic: 'Models',
+    roles: WORKER,
+    ours: true,
+    form: '<glob>,…',
+    separator: ',',
+    allowed: 'names of models with commas between them; * stands for any text, ? for one character',
+    description:
+      'This worker holds only the models whose names match one of these (`*` any text, `?` one character); all without it. Repeat it for several.',
+  }),
+
+  redisUrl: z
+    .string()
+    .regex(REDIS_URL)
+    .default('')
+    .register(flagMetas, {
+      ...redis,
+      secret: true,
+      form: '<url>',
+      allowed: 'redis://…, rediss://…, unix:///… or redis-sentinel://<host>:<port>,…/<name>',
+      description:
+        'The Redis that the roles share: redis://, rediss://, unix:///path or redis-sentinel://host:port,…/name; addresses with commas between them are a Cluster. Empty, for serve only: a private one in --data-dir. Set a URL with a password in the environment, since any user of the machine sees command lines.',
+    }),
+  redisPrefix: z
+    .string()
+    .regex(REDIS_PREFIX)
+    .default(DEFAULTS.redis_prefix)
+    .register(flagMetas, {
+      ...redis,
+      form: '<prefix>',
+      allowed: 'letters, digits and _ . : -',
+      description:
+        'What every key but those of jobs begins with. The same in all processes that belong together, another for another cluster on one Redis.',
+    }),
+  jobPrefix: z
+    .string()
+    .regex(/^\S+$/)
+    .default(DEFAULTS.job_prefix)
+    .register(flagMetas, {
+      ...redis,
+      roles: JOB_ROLES,
+      form: '<prefix>',
+      allowed: 'a text without blanks',
+      description:
+        "BullMQ's prefix of the job queues; `%m` stands for the model. In a Redis Cluster it must hold a hash tag, e.g. `{bull-%m}`.",
+    }),
+  allowEvictingRedis: z
+    .boolean()
+    .default(false)
+    .register(flagMetas, {
+      ...redis,
+      description:
+        'Start also with a Redis whose maxmemory-policy may delete any key: jobs and messages can then vanish.',
+    }),
+  timeScale: z
+    .number()
+    .min(TIME_SCALE_MIN)
+    .max(TIME_SCALE_MAX)
+    .default(DEFAULTS.time_scale)
+    .register(flagMetas, {
+      ...redis,
+      description:
+        'Stretches leases, heartbeats and sweeps together, for machines so busy that healthy processes count as dead. The same in all processes that belong together.',
+    }),
+  lane: z
+    .enum(['auto', 'redis'])
+    .default('auto')
+    .register(flagMetas, {
+      ...redis,
+      roles: SERVE_ONLY,
+      description:
+        'auto: roles in one process pass messages by reference. redis: they pass them through Redis, as separate processes do.',
+    }),
+  dataDir: z
+    .string()
+    .min(1)
+    .default(DEFAULTS.data_dir)
+    .register(flagMetas, {
+      ...redis,
+      roles: SERVE_ONLY,
+      form: '<folder>',
+      description:
+        'The folder of what serve keeps: the socket and the append-only file of the private Redis. One server at a time.',
+    }),
 
   allowHttp: z
     .boolean()
@@ -157,6 +263,7 @@ export const optionsSchema = z.strictObject({
     }),
   metricsPort: port(8002).register(flagMetas, {
     ...metrics,
+    roleFallbacks: { coordinator: 8012, worker: 8022 },
     description: 'The port that the metrics server listens on; 0 for any free one.',
   }),
 
@@ -218,13 +325,14 @@ export const optionsSchema = z.strictObject({
 /** Every option, defaulted. */
 export type Options = Readonly<z.output<typeof optionsSchema>>;
 
-/** What is wrong between options that are each right, naming the flags; undefined if nothing. */
-export function optionsConflict(options: Options): string | undefined {
+/** What is wrong between options of a role (all of them without one) that are each right, naming the flags; undefined if nothing. */
+export function optionsConflict(options: Options, role?: FlagRole): string | undefined {
   if (options.loadModel.length > 1 && options.loadModel.includes('*')) {
     // Triton's own text (core/src/server.cc).
     return "--load-model: Wildcard model name '*' must be the ONLY startup model if specified at all.";
   }
-  if (options.allowHttp && options.allowMetrics && options.httpPort !== 0 && options.httpPort === options.metricsPort) {
+  const hasHttp = options.allowHttp && (role === undefined || role === 'gateway');
+  if (hasHttp && options.allowMetrics && options.httpPort !== 0 && options.httpPort === options.metricsPort) {
     const metricsAddress = options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
     const everywhere = ['0.0.0.0', '::'];
     if (

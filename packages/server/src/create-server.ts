@@ -1,41 +1,31 @@
 import { setMaxListeners } from 'node:events';
-import { DEFAULTS, LIMITS, LOAD_FAILED, type ModelRecord } from '@nereid/config';
-import { type Coordinator, createCoordinator, type LoadFailure } from '@nereid/coordinator';
-import {
-  createGateway,
-  createHttpServer,
-  createMetricsServer,
-  type Gateway,
-  type HttpServer,
-  type MetricsServer,
-} from '@nereid/gateway';
+import type { ModelRecord } from '@nereid/config';
+import type { Coordinator, LoadFailure } from '@nereid/coordinator';
+import type { Gateway } from '@nereid/gateway';
 import { NereidError } from '@nereid/protocol';
-import {
-  type Clock,
-  createLifecycle,
-  createLog,
-  createRegistry,
-  type Lifecycle,
-  type Log,
-  newProcessId,
-  packageVersion,
-  type Registry,
-  systemClock,
-} from '@nereid/runtime';
-import { createLocalDirectory, createLocalTransport, type Directory, type Transport } from '@nereid/transport';
-import { createWorker, type Worker } from '@nereid/worker';
+import type { systemClock } from '@nereid/runtime';
+import type { Directory, RedisConnector } from '@nereid/transport';
+import type { Worker } from '@nereid/worker';
 import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
 import { type InferInput, type InferResult, inferRequest, inferResult } from './infer-values.ts';
-import { type ModelFiles, modelFiles } from './model-files.ts';
-import type { ListenerOptions, ServerOptions } from './server-options.ts';
-
-const STOP_DEADLINE_MS = DEFAULTS.exit_timeout_s * 1000;
+import { modelFiles } from './model-files.ts';
+import { type OpenedJobs, openClusterJobs, openPrivateJobs } from './open-jobs.ts';
+import { type ProcessParts, startProcess } from './process-parts.ts';
+import {
+  jobsParts,
+  loadAtStart,
+  newCoordinator,
+  newGateway,
+  newHttpServer,
+  newMetricsServer,
+  startWorker,
+} from './roles.ts';
+import type { ServerOptions } from './server-options.ts';
 
 /** A running server: gateway, coordinator and worker in this process. */
 export interface Server {
-  /** Bound addresses and ports (`http://0.0.0.0:8000`); a listener that was not asked for is absent. */
-  readonly urls: { readonly http?: string; readonly metrics?: string };
+  readonly urls: ProcessUrls;
   /**
    * Runs one request. Throws a NereidError with the code and text that HTTP would answer.
    * An aborted signal cancels it wherever it is.
@@ -60,6 +50,14 @@ export interface Server {
   counts(): ServerCounts;
 }
 
+/** Bound addresses and ports (`http://0.0.0.0:8000`); a listener that was not asked for is absent. */
+export interface ProcessUrls {
+  readonly http?: string;
+  readonly metrics?: string;
+  /** The Redis in use, without user and password; absent where there is none. */
+  readonly redis?: string;
+}
+
 export interface ServerCounts {
   /** Requests that somebody waits for. */
   readonly waiting: number;
@@ -78,40 +76,27 @@ export interface ServerCounts {
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
   checkServerOptions(options);
-  const lifecycle = createLifecycle();
-  try {
-    return await startParts(options, lifecycle);
-  } catch (failure) {
-    await lifecycle.stop();
-    throw failure;
-  }
+  return startProcess('serve', options, (parts) => startAll(options, parts));
 }
 
-async function startParts(options: ServerOptions, lifecycle: Lifecycle): Promise<Server> {
-  const clock = systemClock();
-  const log = options.log ?? createLog({ level: 'silent' });
-  const registry = createRegistry();
-  const transport = createLocalTransport({
-    messages_max: LIMITS.mailbox_messages_max,
-    bytes_max: LIMITS.mailbox_bytes_max,
-  });
-  const directory = createLocalDirectory<ModelRecord>();
-  const shared: Shared = { clock, log, transport, directory };
+async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Server> {
+  const { shared, directory, registry, lifecycle, leftMs } = parts;
   const files = modelFiles(options, await countGpus());
-  const stopping: { untilUs?: number } = {};
-  const leftMs = () =>
-    stopping.untilUs === undefined ? STOP_DEADLINE_MS : Math.max(0, (stopping.untilUs - clock.nowUs()) / 1000);
 
   // Parts stop in reverse order: HTTP first, metrics last, as Triton's do.
-  const gateway = createGateway({
-    ...shared,
-    id: newProcessId('gw'),
-    limits: LIMITS,
-    strictReadiness: options.strictReadiness ?? true,
-  });
+  const { connector } = parts;
+  const gateway = newGateway(shared, options);
+  const jobs = await lifecycle.add(
+    'jobs',
+    async () =>
+      connector === undefined
+        ? openPrivateJobs(options.privateRedis, jobsParts(options, shared))
+        : openClusterJobs(connector, jobsParts(options, shared)),
+    (opened) => opened.close(),
+  );
   const metrics = await lifecycle.add(
     'metrics',
-    async () => newMetricsServer(options.metrics, { gateway, registry, log }),
+    async () => newMetricsServer(options.metrics, registry, gateway, shared.log),
     async (started) => started?.close(),
   );
   const worker = await lifecycle.add(
@@ -121,32 +106,38 @@ async function startParts(options: ServerOptions, lifecycle: Lifecycle): Promise
   );
   await lifecycle.add(
     'gateway',
-    async () => gateway,
-    (started) => started.close(),
+    () => gateway.start(),
+    () => gateway.close(),
   );
   const coordinator = await lifecycle.add(
     'coordinator',
-    async () => newCoordinator(shared, registry, options, files),
+    async () => newCoordinator(shared, registry, options, files, jobs),
     (started) => started.stop(leftMs()),
   );
   const loadFailures = await loadAtStart(coordinator, options.exitOnError ?? true);
   const http = await lifecycle.add(
     'http',
-    async () => newHttpServer(options, { gateway, clock, log }),
+    async () => newHttpServer(options, gateway, shared, jobs),
     async (started) => started?.close(leftMs()),
   );
   const urls = {
     ...(http === undefined ? {} : { http: (await http.listen()).url }),
     ...(metrics === undefined ? {} : { metrics: (await metrics.listen()).url }),
+    ...redisUrl(connector, jobs),
   };
 
-  const stop: Server['stop'] = ({ deadlineMs } = {}) => {
-    stopping.untilUs ??= clock.nowUs() + (deadlineMs ?? STOP_DEADLINE_MS) * 1000;
+  const stop: Server['stop'] = (limits) => {
     // Not ready and no new work on any door, then the doors close from the outside in.
     gateway.drain();
-    return lifecycle.stop();
+    return parts.stop(limits);
   };
+  const { clock } = shared;
   return { urls, loadFailures, stop, ...callsTo({ clock, directory, gateway, coordinator, worker }) };
+}
+
+function redisUrl(connector: RedisConnector | undefined, jobs: OpenedJobs): Pick<ProcessUrls, 'redis'> {
+  const url = connector?.url ?? jobs.queues?.url;
+  return url === undefined ? {} : { redis: url };
 }
 
 interface Started {
@@ -188,82 +179,4 @@ function callsTo(parts: Started): Omit<Server, 'urls' | 'loadFailures' | 'stop'>
       timers: clock.liveTimers,
     }),
   };
-}
-
-interface Shared {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly transport: Transport;
-  readonly directory: Directory<ModelRecord>;
-}
-
-async function startWorker(shared: Shared, options: ServerOptions, files: ModelFiles): Promise<Worker> {
-  const worker = createWorker({
-    ...shared,
-    id: newProcessId('wk'),
-    findModel: files.findModel,
-    hashModel: files.hashModel,
-    backendSettings: options.backendConfig ?? {},
-    loadsMax: options.modelLoadThreads ?? DEFAULTS.model_load_threads,
-    limits: LIMITS,
-  });
-  await worker.start();
-  return worker;
-}
-
-function newCoordinator(shared: Shared, registry: Registry, options: ServerOptions, files: ModelFiles): Coordinator {
-  return createCoordinator({
-    ...shared,
-    id: newProcessId('co'),
-    registry,
-    reader: files.reader,
-    options: {
-      controlMode: options.modelControlMode ?? 'none',
-      ...(options.loadModels === undefined ? {} : { loadModels: options.loadModels }),
-      ...(options.modelLoadThreads === undefined ? {} : { modelLoadThreads: options.modelLoadThreads }),
-    },
-  });
-}
-
-/** Loads what the control mode asks for. Throws the first failure where `exitOnError` is set. */
-async function loadAtStart(coordinator: Coordinator, exitOnError: boolean): Promise<readonly LoadFailure[]> {
-  const failures = await coordinator.start();
-  const [first] = failures;
-  if (first === undefined || !exitOnError) return failures;
-  const others = failures.length === 1 ? '' : ` (and ${failures.length - 1} more)`;
-  const text = `failed to load model '${first.model}'${others}: ${first.error.message.trim()}`;
-  throw new NereidError(first.error.code, text, { reason: LOAD_FAILED });
-}
-
-interface Edges {
-  readonly gateway: Gateway;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
-function newHttpServer(options: ServerOptions, edges: Edges): HttpServer | undefined {
-  if (options.http === undefined) return undefined;
-  return createHttpServer({
-    ...edges,
-    serverId: options.id ?? DEFAULTS.server_id,
-    version: packageVersion(import.meta.url),
-    address: options.http.address ?? DEFAULTS.address,
-    port: options.http.port,
-    maxInputBytes: options.http.maxInputBytes ?? LIMITS.body_bytes_max,
-  });
-}
-
-function newMetricsServer(
-  listener: ListenerOptions | undefined,
-  { gateway, registry, log }: { readonly gateway: Gateway; readonly registry: Registry; readonly log: Log },
-): MetricsServer | undefined {
-  if (listener === undefined) return undefined;
-  return createMetricsServer({
-    registry,
-    log,
-    address: listener.address ?? DEFAULTS.address,
-    port: listener.port,
-    live: () => gateway.live(),
-    ready: () => gateway.ready(),
-  });
 }

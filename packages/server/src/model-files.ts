@@ -40,6 +40,12 @@ export function modelFiles(options: ServerOptions, gpus: number): ModelFiles {
   };
 }
 
+/** The repositories of a worker by itself, which reads and hashes them for itself. */
+export function ownModelFiles(options: ServerOptions, gpus: number): Pick<ModelFiles, 'findModel' | 'hashModel'> {
+  const { findModel, reader } = modelFiles(options, gpus);
+  return { findModel, hashModel: async (name) => (await reader.read(name)).contentHash };
+}
+
 const MAX_BATCH_SIZE_SETTING = 'default-max-batch-size';
 
 function readModelOptions(options: ServerOptions, gpus: number): ReadModelOptions {

@@ -12,6 +12,22 @@ export interface HttpOptions extends ListenerOptions {
   readonly maxInputBytes?: number;
 }
 
+export interface RedisOptions {
+  /** `redis://`, `rediss://`, `unix://`, `redis-sentinel://h:p,h:p/name`, or a comma list for a Cluster. */
+  readonly url: string;
+  /** Begins every key of ours, `nereid` by default. */
+  readonly prefix?: string;
+  /** Use a Redis whose maxmemory-policy may evict keys. */
+  readonly allowEvicting?: boolean;
+}
+
+export interface PrivateRedisOptions {
+  /** A folder of this server alone: the Redis' socket and append-only file. */
+  readonly dataDirectory: string;
+  /** Where `redis-server` or `valkey-server` is looked for: a PATH. */
+  readonly searchPath: string;
+}
+
 /** All roles in the caller's process. Names are those of the flags (docs/flags.md) where there is one. */
 export interface ServerOptions {
   /** Folders that hold one folder per model. */
@@ -34,6 +50,18 @@ export interface ServerOptions {
   readonly backendConfig?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The server's name in its metadata, `triton` by default as there. */
   readonly id?: string;
+  /** The Redis of a cluster to be part of. Without it the server is by itself. */
+  readonly redis?: RedisOptions;
+  /** Without `redis`: a Redis child of this server for its jobs. Without either there are no jobs. */
+  readonly privateRedis?: PrivateRedisOptions;
+  /** BullMQ's key prefix of the job queues, `bull` by default; `%m` stands for the model. */
+  readonly jobPrefix?: string;
+  /** `redis` sends through Redis also what stays in this process; needs `redis`. */
+  readonly lane?: 'auto' | 'redis';
+  /** Stretches leases, heartbeats and sweeps together, 1 by default. */
+  readonly timeScale?: number;
+  /** Models that this worker holds, as globs; all by default. */
+  readonly workerModels?: readonly string[];
   /** No HTTP listener without it. */
   readonly http?: HttpOptions;
   /** No metrics listener without it. */

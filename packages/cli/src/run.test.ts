@@ -4,11 +4,10 @@ import { join } from 'node:path';
 import { NereidError } from '@nereid/protocol';
 import { virtualClock } from '@nereid/runtime';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ServeProcess, serve } from './serve.ts';
+import { type RunCommand, type RunHost, type Running, run } from './run.ts';
 import type { StopSignal } from './stop-signals.ts';
 
-type ServerOptions = Parameters<ServeProcess['createServer']>[0];
-type Running = Awaited<ReturnType<ServeProcess['createServer']>>;
+type ServerOptions = Parameters<RunHost['start']['serve']>[0];
 
 let root: string;
 beforeAll(async () => {
@@ -25,21 +24,26 @@ function runningServer(stop: Running['stop'] = async () => {}): Running {
     urls: { http: 'http://0.0.0.0:8000', metrics: 'http://0.0.0.0:8002' },
     loadFailures: [],
     models: () => MODELS,
-    counts: () => ({ waiting: 0, queued: 0, running: 0, batches: 0, timers: 0 }),
+    counts: () => ({ batches: 0 }),
     stop,
   };
 }
 
 /** A process with everything of it recorded. */
-function fakeHost(createServer: ServeProcess['createServer'], env: Record<string, string> = {}) {
+function fakeHost(start: RunHost['start']['serve'], env: Record<string, string> = {}) {
   const listeners: ((signal: StopSignal) => void)[] = [];
-  const seen = { out: '', err: '', file: '', started: [] as ServerOptions[] };
+  const seen = { out: '', err: '', file: '', started: [] as ServerOptions[], commands: [] as RunCommand[] };
   const clock = virtualClock();
   let heard = () => {};
   const listening = new Promise<void>((resolve) => {
     heard = resolve;
   });
-  const host: ServeProcess = {
+  const starts = (command: RunCommand, options: ServerOptions) => {
+    seen.commands.push(command);
+    seen.started.push(options);
+    return start(options);
+  };
+  const host: RunHost = {
     pid: 7,
     hostName: 'host-1',
     env,
@@ -64,9 +68,11 @@ function fakeHost(createServer: ServeProcess['createServer'], env: Record<string
     kill: () => {
       throw new Error('not to be killed');
     },
-    createServer: (options) => {
-      seen.started.push(options);
-      return createServer(options);
+    start: {
+      serve: (options) => starts('serve', options),
+      gateway: (options) => starts('gateway', options),
+      coordinator: (options) => starts('coordinator', options),
+      worker: (options) => starts('worker', options),
     },
   };
   const kill = (signal: StopSignal) => {
@@ -87,7 +93,8 @@ describe('serve', () => {
         deadlines.push(stopOptions?.deadlineMs);
       }),
     );
-    const ended = serve(
+    const ended = run(
+      'serve',
       [repository(), '--exit-timeout-secs=3', '--http-port=8001', '--backend-config=onnxruntime,a=b', '--allow-grpc'],
       host,
     );
@@ -111,7 +118,7 @@ describe('serve', () => {
 
   it('shows the table and a line per service once started', async () => {
     const stopped = fakeHost(async () => runningServer());
-    const ended = serve([repository()], stopped.host);
+    const ended = run('serve', [repository()], stopped.host);
     await expect.poll(() => stopped.seen.out).toContain('Started Metrics Service');
     stopped.kill('SIGINT');
     await ended;
@@ -124,9 +131,19 @@ describe('serve', () => {
     );
   });
 
+  it('tells a producer of jobs where the private Redis is', async () => {
+    const urls = { redis: 'unix:///d/redis.sock' };
+    const { host, seen, kill } = fakeHost(async () => ({ ...runningServer(), urls }));
+    const ended = run('serve', [repository(), '--job-prefix=mine'], host);
+    await expect.poll(() => seen.out).toContain('Started job queues');
+    kill('SIGINT');
+    await ended;
+    expect(seen.out).toContain('"Started job queues on private Redis unix:///d/redis.sock, BullMQ prefix mine"\n');
+  });
+
   it('a switched-off service is not asked for', async () => {
     const { host, seen, kill, listening } = fakeHost(async () => runningServer());
-    const ended = serve([repository(), '--allow-http=false', '--allow-metrics=false'], host);
+    const ended = run('serve', [repository(), '--allow-http=false', '--allow-metrics=false'], host);
     await listening;
     kill('SIGINT');
     await ended;
@@ -136,7 +153,7 @@ describe('serve', () => {
 
   it('json output has the models as data and the node in each line', async () => {
     const { host, seen, kill } = fakeHost(async () => runningServer(), { NEREID_LOG_OUTPUT: 'json' });
-    const ended = serve([repository()], host);
+    const ended = run('serve', [repository()], host);
     await expect.poll(() => seen.out).toContain('Started Metrics Service');
     kill('SIGINT');
     await ended;
@@ -148,12 +165,51 @@ describe('serve', () => {
 
   it('the log file takes all lines', async () => {
     const { host, seen, kill } = fakeHost(async () => runningServer());
-    const ended = serve([repository(), '--log-file=/x/log', '--grpc-port=1'], host);
+    const ended = run('serve', [repository(), '--log-file=/x/log', '--grpc-port=1'], host);
     await expect.poll(() => seen.file).toContain('Started Metrics Service');
     kill('SIGINT');
     await ended;
     expect([seen.out, seen.err]).toEqual(['', '']);
     expect(seen.file).toContain('--grpc-port has no effect');
+  });
+});
+
+describe('a role by itself', () => {
+  const REDIS = '--redis-url=redis://user:secret@h:1';
+
+  it.each<[RunCommand, () => readonly string[], boolean]>([
+    ['gateway', () => [], false],
+    ['coordinator', () => [repository()], true],
+    ['worker', () => [repository(), '--worker-models=a*,b'], false],
+  ])('%s starts its role and tells of what Redis; only a coordinator shows models', async (command, flags, table) => {
+    const urls = { metrics: 'http://0.0.0.0:8012', redis: 'redis://h:1' };
+    const { host, seen, kill } = fakeHost(async () => ({ ...runningServer(), urls }));
+    const ended = run(command, [...flags(), REDIS, '--redis-prefix=other'], host);
+    await expect.poll(() => seen.out).toContain(`"Started ${command} on Redis redis://h:1, prefix other"\n`);
+    kill('SIGTERM');
+    expect(await ended).toBe(0);
+    expect(seen.commands).toEqual([command]);
+    expect(seen.started[0]?.redis).toEqual({ url: 'redis://user:secret@h:1', prefix: 'other', allowEvicting: false });
+    expect(seen.started[0]?.workerModels).toEqual(command === 'worker' ? ['a*', 'b'] : undefined);
+    expect(seen.out.includes('| Model |')).toBe(table);
+    expect(seen.out + seen.err).not.toContain('secret');
+  });
+
+  it.each<[RunCommand, () => readonly string[], RegExp]>([
+    ['gateway', () => [], /^nereid gateway: --redis-url is required, e\.g\. /],
+    ['worker', () => [repository()], /^nereid worker: --redis-url is required/],
+    ['coordinator', () => [REDIS], /^nereid coordinator: --model-repository is required/],
+    [
+      'gateway',
+      () => [REDIS, repository()],
+      /^nereid gateway: --model-repository belongs to the coordinator and the worker/,
+    ],
+  ])('%s without what it needs, or with what it does not read, ends with 2', async (command, flags, text) => {
+    const { host, seen } = fakeHost(async () => runningServer());
+    expect(await run(command, flags(), host)).toBe(2);
+    expect(seen.err).toMatch(text);
+    expect(seen.err.split('\n')).toHaveLength(2);
+    expect(seen.started).toEqual([]);
   });
 });
 
@@ -175,7 +231,7 @@ describe('failures are one line on standard error with their exit code', () => {
     ],
   ])('%s', async (_rule, argv, exitCode, text) => {
     const { host, seen } = fakeHost(async () => runningServer());
-    expect(await serve(argv(), host)).toBe(exitCode);
+    expect(await run('serve', argv(), host)).toBe(exitCode);
     expect(seen.err.startsWith('nereid serve: ')).toBe(true);
     expect(seen.err.replace('nereid serve: ', '').trimEnd()).toMatch(text);
     expect(seen.err.split('\n')).toHaveLength(2);
@@ -184,10 +240,16 @@ describe('failures are one line on standard error with their exit code', () => {
 
   it.each([
     ['a model that fails', new NereidError('INTERNAL', 'failed to load all models'), 4, 'failed to load all models'],
+    [
+      'a Redis that cannot be used',
+      new NereidError('UNAVAILABLE', 'Redis is old', { reason: 'redis_unusable' }),
+      3,
+      'Redis is old',
+    ],
     ['anything else', new Error('no memory'), 1, 'no memory'],
   ])('%s at the start', async (_rule, failure, exitCode, text) => {
     const { host, seen } = fakeHost(() => Promise.reject(failure));
-    expect(await serve([repository()], host)).toBe(exitCode);
+    expect(await run('serve', [repository()], host)).toBe(exitCode);
     expect(seen.err).toBe(`nereid serve: ${text}\n`);
   });
 
@@ -202,7 +264,7 @@ describe('failures are one line on standard error with their exit code', () => {
     let stops = 0;
     const server = { ...runningServer(async () => void stops++), loadFailures };
     const { host, seen } = fakeHost(async () => server);
-    expect(await serve([repository()], host)).toBe(4);
+    expect(await run('serve', [repository()], host)).toBe(4);
     expect(seen.err).toBe(`nereid serve: ${text}\n`);
     expect(seen.out).toContain('| Not loaded: no');
     expect(seen.out).not.toContain('Started');
@@ -212,7 +274,7 @@ describe('failures are one line on standard error with their exit code', () => {
   it('with --exit-on-error=false they are only shown', async () => {
     const server = { ...runningServer(), loadFailures: [failed('a', 'no file')] };
     const { host, seen, kill } = fakeHost(async () => server);
-    const ended = serve([repository(), '--exit-on-error=false'], host);
+    const ended = run('serve', [repository(), '--exit-on-error=false'], host);
     await expect.poll(() => seen.out).toContain('Started Metrics Service');
     kill('SIGINT');
     expect(await ended).toBe(0);
@@ -221,7 +283,7 @@ describe('failures are one line on standard error with their exit code', () => {
 
   it('an empty repository is a warning', async () => {
     const { host, seen, kill, listening } = fakeHost(async () => runningServer());
-    const ended = serve([`--model-repository=${join(root, 'empty')}`], host);
+    const ended = run('serve', [`--model-repository=${join(root, 'empty')}`], host);
     await listening;
     kill('SIGINT');
     expect(await ended).toBe(0);
@@ -234,7 +296,7 @@ describe('a signal', () => {
     const { host, seen, kill, listening, clock } = fakeHost(async () =>
       runningServer(() => Promise.reject(new Error('worker is stuck'))),
     );
-    const ended = serve([repository()], host);
+    const ended = run('serve', [repository()], host);
     await listening;
     kill('SIGINT');
     expect(await ended).toBe(1);
@@ -249,7 +311,7 @@ describe('a signal', () => {
     });
     let stops = 0;
     const { host, seen, kill, listening, clock } = fakeHost(() => starting);
-    const ended = serve([repository()], host);
+    const ended = run('serve', [repository()], host);
     await listening;
     kill('SIGINT');
     await new Promise((resolve) => setImmediate(resolve));
@@ -266,7 +328,7 @@ describe('a signal', () => {
       fail = reject;
     });
     const { host, kill, listening } = fakeHost(() => starting);
-    const ended = serve([repository()], host);
+    const ended = run('serve', [repository()], host);
     await listening;
     kill('SIGTERM');
     await new Promise((resolve) => setImmediate(resolve));

@@ -1,44 +1,48 @@
-import { parseOptions } from '@nereid/config';
+import { type FlagRole, parseOptions } from '@nereid/config';
 import type { Clock, Log } from '@nereid/runtime';
-import type { Server, ServerOptions } from '@nereid/server';
-import { announceModels, announceServices } from './announce.ts';
+import type { ServerOptions } from '@nereid/server';
+import { type Announced, announceModels, announceServices } from './announce.ts';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
-import { stopWithin } from './graceful-stop.ts';
+import { type StoppableServer, stopWithin } from './graceful-stop.ts';
 import { type LogHost, openLog } from './open-log.ts';
 import { checkRepository } from './repository-check.ts';
 import { serverOptions } from './server-options.ts';
 import { startFailure } from './start-failure.ts';
 import type { ListenForSignals, StopSignal } from './stop-signals.ts';
 
-/** What `serve` takes from the process that it runs in. */
-export interface ServeProcess extends LogHost {
+/** The commands that run until a signal: all roles in one process, or one of them. */
+export type RunCommand = 'serve' | FlagRole;
+
+/** What they start. */
+export type Running = Announced & StoppableServer;
+
+/** What a command takes from the process that it runs in. */
+export interface RunHost extends LogHost {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   readonly listenForSignals: ListenForSignals;
   readonly readFile: (path: string) => string;
   /** Ends the process without any clean-up. */
   readonly kill: () => void;
-  readonly createServer: (
-    options: ServerOptions,
-  ) => Promise<Pick<Server, 'urls' | 'models' | 'loadFailures' | 'counts' | 'stop'>>;
+  readonly start: Readonly<Record<RunCommand, (options: ServerOptions) => Promise<Running>>>;
 }
 
-type Running = Awaited<ReturnType<ServeProcess['createServer']>>;
-
 /**
- * `nereid serve`: starts a server, tells what it serves, and stops it in order at the first signal.
- * Every failure is one line on standard error.
+ * `nereid serve`, `gateway`, `coordinator` and `worker`: starts the server or its one role, tells
+ * what it serves, and stops it in order at the first signal. Every failure is one line on standard
+ * error.
  */
-export async function serve(argv: readonly string[], host: ServeProcess): Promise<ExitCode> {
+export async function run(command: RunCommand, argv: readonly string[], host: RunHost): Promise<ExitCode> {
   const fail = (text: string, exitCode: ExitCode): ExitCode => {
-    host.stderr(`nereid serve: ${text.replace(/\s*[\r\n]+\s*/g, ' ')}\n`);
+    host.stderr(`nereid ${command}: ${text.replace(/\s*[\r\n]+\s*/g, ' ')}\n`);
     return exitCode;
   };
-  const parsed = parseOptions({ argv, env: host.env, readFile: host.readFile });
+  const { env, readFile } = host;
+  const parsed = parseOptions({ argv, env, readFile, ...(command === 'serve' ? {} : { role: command }) });
   if (!parsed.ok) return fail(parsed.error, EXIT_CODE.usage);
   const { options } = parsed;
 
-  const opened = openLog(options, host);
+  const opened = openLog(command, options, host);
   if (!opened.ok) return fail(opened.error, EXIT_CODE.failed);
   const { log } = opened;
   for (const warning of parsed.warnings) log.warn(warning);
@@ -48,17 +52,17 @@ export async function serve(argv: readonly string[], host: ServeProcess): Promis
   // Later signals settle nothing: the stop is under way.
   const signalled = new Promise<StopSignal>((resolve) => host.listenForSignals(resolve));
   try {
-    const starting = host.createServer(serverOptions(options, log));
+    const starting = host.start[command](serverOptions(options, log, env.PATH ?? ''));
     const stop = () =>
       stopWithin({ starting, timeoutS: options.exitTimeoutSecs, clock: host.clock, log, kill: host.kill });
     // A signal during the start ends the waiting for it, not the start: that is stopped when it is there.
     const server = await Promise.race([starting, signalled.then(() => undefined)]);
-    if (server !== undefined) announceModels(server, options, log);
+    if (server !== undefined && LOADS_MODELS[command]) announceModels(server, options, log);
     if (server !== undefined && options.exitOnError && server.loadFailures.length > 0) {
       await stop();
       return fail(loadFailureText(server.loadFailures), EXIT_CODE.repository);
     }
-    if (server !== undefined) announceServices(server, log);
+    if (server !== undefined) announceServices(command, server, options, log);
     log.info(`${await signalled} received: stopping`);
     return await stop();
   } catch (failure) {
@@ -66,6 +70,14 @@ export async function serve(argv: readonly string[], host: ServeProcess): Promis
     return fail(text, exitCode);
   }
 }
+
+/** Whose start ends when its models are loaded, so that their table means something. */
+const LOADS_MODELS: Readonly<Record<RunCommand, boolean>> = {
+  serve: true,
+  coordinator: true,
+  gateway: false,
+  worker: false,
+};
 
 const FAILURES_NAMED_MAX = 8;
 

@@ -1,0 +1,108 @@
+import { decodeModelConfig, encodeModelConfig, LIMITS, type ModelRecord } from '@nereid/config';
+import { NereidError } from '@nereid/protocol';
+import type { Clock, Log } from '@nereid/runtime';
+import {
+  checkRedis,
+  connectRedis,
+  createCombinedTransport,
+  createLocalDirectory,
+  createLocalTransport,
+  createRedisDirectory,
+  createRedisTransport,
+  type Directory,
+  type RedisConnector,
+  type Timing,
+  type Transport,
+} from '@nereid/transport';
+import type { RedisOptions } from './server-options.ts';
+
+/** How the roles of this process reach each other and those of other processes. */
+export interface Lane {
+  readonly transport: Transport;
+  readonly directory: Directory<ModelRecord>;
+  /** Undefined on the local lane. */
+  readonly connector: RedisConnector | undefined;
+  close(): Promise<void>;
+}
+
+const MAILBOX_LIMITS = { messages_max: LIMITS.mailbox_messages_max, bytes_max: LIMITS.mailbox_bytes_max };
+export const REDIS_PREFIX = 'nereid';
+
+/** `reason` of the errors about a Redis that cannot be used. */
+export const REDIS_UNUSABLE = 'redis_unusable';
+
+/** One process by itself: messages are passed by reference, the directory is memory. */
+export function openLocalLane(): Lane {
+  const transport = createLocalTransport(MAILBOX_LIMITS);
+  return { transport, directory: createLocalDirectory(), connector: undefined, close: () => transport.close() };
+}
+
+export interface RedisLaneParts {
+  readonly redis: RedisOptions;
+  /** Shown in the names of connections, e.g. the role. */
+  readonly name: string;
+  /** True: also what stays in this process goes through Redis. */
+  readonly always: boolean;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly timing: Timing;
+}
+
+/** A process of a cluster. Throws UNAVAILABLE with REDIS_UNUSABLE where the Redis cannot be used, with the fix. */
+export async function openRedisLane(parts: RedisLaneParts): Promise<Lane> {
+  const { redis, name, clock, log, timing } = parts;
+  const prefix = redis.prefix ?? REDIS_PREFIX;
+  let connector: RedisConnector | undefined;
+  try {
+    connector = connectRedis(redis.url, { name });
+    const { warnings } = await checkRedis(connector, { allowEvicting: redis.allowEvicting ?? false, prefix });
+    for (const warning of warnings) log.warn(warning);
+    const remote = createRedisTransport({ connector, prefix, limits: MAILBOX_LIMITS, log, clock, timing });
+    const transport = parts.always ? remote : createCombinedTransport(createLocalTransport(MAILBOX_LIMITS), remote);
+    const directory = createRedisDirectory<ModelRecord>({
+      connector,
+      prefix,
+      log,
+      clock,
+      timing,
+      encode: encodeRecord,
+      decode: decodeRecord,
+    });
+    await directory.start();
+    const opened = connector;
+    return {
+      transport,
+      directory: {
+        ...directory,
+        async register(process) {
+          // Nobody is to hear of a mailbox that Redis does not know yet.
+          await remote.opened();
+          await directory.register(process);
+        },
+      },
+      connector,
+      async close() {
+        await directory.close();
+        await transport.close();
+        opened.close();
+      },
+    };
+  } catch (failure) {
+    connector?.close();
+    throw redisUnusable(failure);
+  }
+}
+
+function redisUnusable(cause: unknown): unknown {
+  if (!(cause instanceof NereidError)) return cause;
+  return new NereidError(cause.code, cause.message, { reason: REDIS_UNUSABLE, cause });
+}
+
+function encodeRecord(record: ModelRecord): string {
+  return JSON.stringify({ ...record, config: encodeModelConfig(record.config) });
+}
+
+function decodeRecord(text: string): ModelRecord {
+  const record = JSON.parse(text) as Omit<ModelRecord, 'config'> & { readonly config: string };
+  return { ...record, config: decodeModelConfig(record.config) };
+}

@@ -1,0 +1,81 @@
+import { NereidError } from '@nereid/protocol';
+import type { Clock, Log } from '@nereid/runtime';
+import {
+  checkRedis,
+  connectRedis,
+  createJobQueues,
+  type JobQueues,
+  type RedisConnector,
+  type Timing,
+} from '@nereid/transport';
+import { openDataDirectory } from './data-directory.ts';
+import { startEmbeddedRedis } from './embedded-redis.ts';
+import { REDIS_PREFIX } from './lane.ts';
+import type { PrivateRedisOptions } from './server-options.ts';
+
+/** Where jobs are. */
+export interface OpenedJobs {
+  /** Undefined where no Redis can be had: `hint` then says what to do. */
+  readonly queues: JobQueues | undefined;
+  readonly hint: string | undefined;
+  close(): Promise<void>;
+}
+
+export interface JobsParts {
+  readonly prefix: string | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly timing: Timing;
+}
+
+const NONE: OpenedJobs = { queues: undefined, hint: undefined, close: async () => {} };
+
+/** Jobs in the cluster's Redis, whose connector closes with its lane. */
+export function openClusterJobs(connector: RedisConnector | undefined, parts: JobsParts): OpenedJobs {
+  if (connector === undefined) return NONE;
+  const queues = jobQueues(connector, parts);
+  return { queues, hint: undefined, close: () => queues.close() };
+}
+
+/**
+ * Jobs in a private Redis on the data directory. Without a Redis program synchronous inference works
+ * all the same. Throws UNAVAILABLE where the directory or its Redis cannot be used.
+ */
+export async function openPrivateJobs(given: PrivateRedisOptions | undefined, parts: JobsParts): Promise<OpenedJobs> {
+  if (given === undefined) return NONE;
+  const { clock, log } = parts;
+  const dataDirectory = await openDataDirectory(given.dataDirectory);
+  let connector: RedisConnector | undefined;
+  const stops: (() => Promise<void>)[] = [() => dataDirectory.close()];
+  const close = async () => {
+    for (let stop = stops.pop(); stop !== undefined; stop = stops.pop()) await stop();
+  };
+  try {
+    const started = await startEmbeddedRedis({ dataDirectory, log, clock, searchPath: given.searchPath });
+    if (started.redis === undefined) {
+      log.warn(`jobs are off, requests are served: ${started.hint}`);
+      return { queues: undefined, hint: started.hint, close };
+    }
+    const { redis } = started;
+    stops.push(() => redis.stop());
+    connector = connectRedis(redis.url, { name: 'serve' });
+    await checkRedis(connector, { allowEvicting: false, prefix: REDIS_PREFIX });
+    const opened = connector;
+    const queues = jobQueues(opened, parts);
+    stops.push(async () => {
+      await queues.close();
+      opened.close();
+    });
+    return { queues, hint: undefined, close };
+  } catch (failure) {
+    connector?.close();
+    await close();
+    throw failure instanceof NereidError
+      ? failure
+      : new NereidError('UNAVAILABLE', String(failure), { cause: failure });
+  }
+}
+
+function jobQueues(connector: RedisConnector, { prefix, clock, log, timing }: JobsParts): JobQueues {
+  return createJobQueues({ connector, timing, clock, log, ...(prefix === undefined ? {} : { prefix }) });
+}

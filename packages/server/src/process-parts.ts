@@ -1,0 +1,80 @@
+import { DEFAULTS, type ModelRecord } from '@nereid/config';
+import {
+  createLifecycle,
+  createLog,
+  createRegistry,
+  type Lifecycle,
+  type Registry,
+  systemClock,
+} from '@nereid/runtime';
+import { type Directory, type RedisConnector, timing } from '@nereid/transport';
+import { openLocalLane, openRedisLane } from './lane.ts';
+import type { Shared } from './roles.ts';
+import type { ServerOptions } from './server-options.ts';
+
+const STOP_DEADLINE_MS = DEFAULTS.exit_timeout_s * 1000;
+
+/** What any process of ours is made of before its roles. */
+export interface ProcessParts {
+  readonly shared: Shared & { readonly clock: ReturnType<typeof systemClock> };
+  readonly directory: Directory<ModelRecord>;
+  /** Of the cluster's Redis; undefined where the server is by itself. */
+  readonly connector: RedisConnector | undefined;
+  readonly registry: Registry;
+  readonly lifecycle: Lifecycle;
+  /** Milliseconds that a stop may still take. */
+  readonly leftMs: () => number;
+  /** Stops all parts, last started first, within the deadline. Idempotent. */
+  stop(options?: { readonly deadlineMs?: number }): Promise<void>;
+}
+
+/**
+ * Opens the lane and hands the rest to `start`; whatever fails, all that had started is stopped.
+ * `name` is shown in the names of Redis connections.
+ */
+export async function startProcess<T>(
+  name: string,
+  options: ServerOptions,
+  start: (parts: ProcessParts) => Promise<T>,
+): Promise<T> {
+  const lifecycle = createLifecycle();
+  try {
+    return await start(await processParts(name, options, lifecycle));
+  } catch (failure) {
+    await lifecycle.stop();
+    throw failure;
+  }
+}
+
+async function processParts(name: string, options: ServerOptions, lifecycle: Lifecycle): Promise<ProcessParts> {
+  const clock = systemClock();
+  const log = options.log ?? createLog({ level: 'silent' });
+  const times = options.redis === undefined ? undefined : timing(options.timeScale ?? 1);
+  const lane = await lifecycle.add(
+    'lane',
+    async () =>
+      options.redis === undefined || times === undefined
+        ? openLocalLane()
+        : openRedisLane({ redis: options.redis, name, always: options.lane === 'redis', clock, log, timing: times }),
+    (opened) => opened.close(),
+  );
+  let untilUs: number | undefined;
+  return {
+    shared: {
+      clock,
+      log,
+      transport: lane.transport,
+      directory: lane.directory,
+      ...(times === undefined ? {} : { timing: times }),
+    },
+    directory: lane.directory,
+    connector: lane.connector,
+    registry: createRegistry(),
+    lifecycle,
+    leftMs: () => (untilUs === undefined ? STOP_DEADLINE_MS : Math.max(0, (untilUs - clock.nowUs()) / 1000)),
+    stop({ deadlineMs } = {}) {
+      untilUs ??= clock.nowUs() + (deadlineMs ?? STOP_DEADLINE_MS) * 1000;
+      return lifecycle.stop();
+    },
+  };
+}
