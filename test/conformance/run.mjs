@@ -1,29 +1,38 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { CACHE, CLI, VENV as OUR_VENV } from '../../deploy/setup/checkout.mjs';
-import { becomesReady } from '../../deploy/setup/ready.mjs';
-import { freePorts } from '../free-ports.mjs';
+import { CACHE, VENV as OUR_VENV } from '../../deploy/setup/checkout.mjs';
+import { deploy } from '../deployment.mjs';
 import { CONFORMANCE, selectCases, selectModels } from './selection.mjs';
 
-// Serves the recorded models on free ports and runs the recorded cases of what is served yet.
-//   node test/conformance/run.mjs [--case GLOB]... [--list] [--verbose]
+// Serves the recorded models on free ports and runs the recorded cases of what is served yet. Mode `one` is one
+// process; `apart` a Redis, two gateways, a coordinator and two workers, each model on one of these.
+//   node test/conformance/run.mjs [--mode one|apart] [--case GLOB]... [--list] [--verbose]
 // The last line is "N passed, N failed"; the exit code is 1 if any failed.
 
 const VENV = process.env.ORACLE_VENV ?? OUR_VENV;
-const LOG = join(CACHE, 'logs', 'conformance-server.log');
-const READY_LIMIT_MS = 60_000;
-const STOP_LIMIT_MS = 20_000;
+/** So many times fewer cases are run behind each gateway but the first. */
+const FURTHER_EVERY = 10;
 
 const { values: options } = parseArgs({
-  options: { case: { type: 'string', multiple: true }, list: { type: 'boolean' }, verbose: { type: 'boolean' } },
+  options: {
+    mode: { type: 'string', default: 'one' },
+    case: { type: 'string', multiple: true },
+    list: { type: 'boolean' },
+    verbose: { type: 'boolean' },
+  },
 });
+const LOG = join(CACHE, 'logs', `conformance-${options.mode}.log`);
 process.exitCode = await main();
 
 async function main() {
+  if (!['one', 'apart'].includes(options.mode)) {
+    console.error(`--mode=${options.mode} is not allowed: give one or apart`);
+    return 2;
+  }
   const { names, leftOut } = selectCases(options.case);
   if (options.list) return printAll(names, leftOut);
   for (const [why, left] of leftOut) console.log(`${left.length} left out, ${why}`);
@@ -53,47 +62,46 @@ function printAll(names, leftOut) {
 async function serveAndCheck(folder, python, names) {
   const repository = join(folder, 'models');
   for (const model of selectModels()) cpSync(model, join(repository, basename(model)), { recursive: true });
-  const [http, grpc, metrics] = await freePorts(3);
-  mkdirSync(dirname(LOG), { recursive: true });
-  const log = openSync(LOG, 'w');
-  const ports = [`--http-port=${http}`, `--grpc-port=${grpc}`, `--metrics-port=${metrics}`];
-  const server = spawn(process.execPath, [CLI, 'serve', `--model-repository=${repository}`, ...ports], {
-    cwd: folder,
-    stdio: ['ignore', log, log],
-  });
-  const ended = once(server, 'exit');
-  const stop = () => server.kill('SIGTERM');
+  let served;
+  try {
+    served = await deploy(options.mode, [repository]);
+  } catch (error) {
+    console.error(error.message);
+    console.log(`0 passed, ${names.length} failed`);
+    return 1;
+  }
+  const stop = () => void served.stop();
   process.once('SIGTERM', stop).once('SIGINT', stop);
   try {
-    const hasEnded = () => server.exitCode !== null || server.signalCode !== null;
-    if (!(await becomesReady(`http://127.0.0.1:${http}`, hasEnded, READY_LIMIT_MS))) {
-      console.error(`the server did not get ready: see ${LOG}`);
-      console.log(`0 passed, ${names.length} failed`);
-      return 1;
-    }
-    return await check(python, names, { http, grpc, metrics });
+    return await check(python, names, served);
   } finally {
-    stop();
-    const killTimer = setTimeout(() => server.kill('SIGKILL'), STOP_LIMIT_MS);
-    await ended;
-    clearTimeout(killTimer);
+    const endings = await served.stop();
+    mkdirSync(dirname(LOG), { recursive: true });
+    writeFileSync(LOG, endings.map(({ output }, index) => `== ${served.processes[index].role}\n${output}`).join('\n'));
   }
 }
 
-async function check(python, names, { http, grpc, metrics }) {
-  const cases = [
-    ...['--http', `http://127.0.0.1:${http}`, '--grpc', `127.0.0.1:${grpc}`],
-    ...['--metrics', `http://127.0.0.1:${metrics}`, '--variant', 'onnx'],
+async function check(python, names, { gateways, metrics }) {
+  const results = [];
+  for (const [index, { http }] of gateways.entries()) {
+    // Gateways are the same code over the same cluster: behind each further one a part of the cases will do.
+    const asked = index === 0 ? names : names.filter((_, at) => at % FURTHER_EVERY === 0);
+    results.push(await runPython(python, ['check.py', ...casesOf(asked, http, metrics)]));
+    // The official client is asked only with all cases.
+    if (options.case === undefined) results.push(await runPython(python, ['client.py', '--http', new URL(http).host]));
+  }
+  const sum = (key) => results.reduce((total, result) => total + result[key], 0);
+  console.log(`${sum('passed')} passed, ${sum('failed')} failed`);
+  return sum('failed') === 0 ? 0 : 1;
+}
+
+function casesOf(names, http, metrics) {
+  return [
+    ...['--http', http, '--metrics', metrics, '--variant', 'onnx'],
     ...['--except', join(CONFORMANCE, 'except.txt')],
     ...(options.verbose ? ['--verbose'] : []),
     ...names.flatMap((name) => ['--case', name]),
   ];
-  const results = [await runPython(python, ['check.py', ...cases])];
-  // The official client is asked only with all cases.
-  if (options.case === undefined) results.push(await runPython(python, ['client.py', '--http', `127.0.0.1:${http}`]));
-  const sum = (key) => results.reduce((total, result) => total + result[key], 0);
-  console.log(`${sum('passed')} passed, ${sum('failed')} failed`);
-  return sum('failed') === 0 ? 0 : 1;
 }
 
 /** Runs a checker; prints all that it says but its last line, the counts. */

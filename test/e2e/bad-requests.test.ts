@@ -4,32 +4,20 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ROOT } from '../../deploy/setup/checkout.mjs';
+import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { infer, oneInput, readAnswer, SIMPLE_SUM, simpleRequest } from './requests.ts';
-import { ROOT, type Served, serve } from './serve.ts';
 
 const BODY_BYTES_MAX = 2_000_000;
 const MEMORY_GROWTH_MAX_KIB = 50 * 1024;
 
-let served: Served;
-
-beforeAll(async () => {
-  served = await serve([join(ROOT, 'model_repository')], [`--http-max-input-size=${BODY_BYTES_MAX}`]);
-});
-afterAll(async () => {
-  expect((await served.stop()).code).toBe(0);
-});
-
-async function expectSimpleAnswers(): Promise<void> {
-  const answer = await infer(served.http, 'simple', simpleRequest());
-  expect(answer.outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
-}
-
-/** Resident memory of the server. */
-function memoryKib(): number {
-  const { pid } = served.process;
-  const status = `/proc/${pid}/status`;
-  if (!existsSync(status)) return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)]).toString());
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(status, 'utf8'))?.[1]);
+/** Resident memory of each process. */
+function memoryKib({ processes }: Deployment): readonly number[] {
+  return processes.map(({ process: { pid } }) => {
+    const status = `/proc/${pid}/status`;
+    if (!existsSync(status)) return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)]).toString());
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(status, 'utf8'))?.[1]);
+  });
 }
 
 const DEPTH = 100_000;
@@ -58,108 +46,126 @@ const refused: [rule: string, body: string, status: number, text: RegExp][] = [
   ['a body over the limit', `${simpleRequest()}${' '.repeat(BODY_BYTES_MAX)}`, 400, /--http-max-input-size/],
 ];
 
-test.each(refused)('%s is refused, and the server goes on', async (_rule, body, status, text) => {
-  const before = memoryKib();
-  const answer = await infer(served.http, 'simple', body);
-  expect(answer).toMatchObject({ status, error: expect.stringMatching(text) });
-  expect(memoryKib() - before).toBeLessThan(MEMORY_GROWTH_MAX_KIB);
-  await expectSimpleAnswers();
-});
+describe.each(MODES)('in mode %s', (mode) => {
+  let served: Deployment;
 
-test('an unknown model is not found', async () => {
-  const answer = await infer(served.http, 'nothing', simpleRequest());
-  expect(answer.status).toBe(404);
-  expect(answer.error).toContain('nothing');
-  await expectSimpleAnswers();
-});
-
-describe('a binary request', () => {
-  const header = (size: number) =>
-    JSON.stringify({
-      inputs: ['INPUT0', 'INPUT1'].map((name) => {
-        return { name, shape: [1, 16], datatype: 'INT32', parameters: { binary_data_size: size } };
-      }),
-      parameters: { binary_data_output: true },
-    });
-
-  const body = (text: string, tensorBytes: number) =>
-    new Uint8Array(Buffer.concat([Buffer.from(text), Buffer.alloc(tensorBytes, 1)]));
-
-  test('is answered in binary', async () => {
-    const json = header(64);
-    const tensors = new Int32Array([...SIMPLE_SUM, ...SIMPLE_SUM]);
-    const sent = new Uint8Array(Buffer.concat([Buffer.from(json), new Uint8Array(tensors.buffer)]));
-    const response = await fetch(`${served.http}/v2/models/simple/infer`, {
-      method: 'POST',
-      headers: { 'Inference-Header-Content-Length': String(json.length) },
-      body: sent,
-    });
-    expect(response.status).toBe(200);
-    const headerLength = Number(response.headers.get('inference-header-content-length'));
-    const received = await response.arrayBuffer();
-    const answer = readAnswer(200, Buffer.from(received, 0, headerLength).toString());
-    expect(answer.outputs.get('OUTPUT0')?.parameters).toEqual({ binary_data_size: 64 });
-    expect(new Int32Array(received.slice(headerLength))).toEqual(
-      new Int32Array([...SIMPLE_SUM.map((value) => value * 2), ...SIMPLE_SUM.map(() => 0)]),
-    );
+  beforeAll(async () => {
+    served = await deploy(mode, [join(ROOT, 'model_repository')], [`--http-max-input-size=${BODY_BYTES_MAX}`]);
+  });
+  afterAll(async () => {
+    for (const { code, output } of await served.stop()) expect(code, output).toBe(0);
   });
 
-  test.each([
-    ['whose sizes promise more than came', header(64), 100, {}],
-    ['whose size overflows', header(2 ** 62), 64, {}],
-    ['whose size is not the shape’s', header(60), 120, {}],
-    ['with a header longer than the body', header(64), 128, { 'Inference-Header-Content-Length': '100000' }],
-    ['with a negative header length', header(64), 128, { 'Inference-Header-Content-Length': '-5' }],
-  ] as const)('%s is refused', async (_rule, text, tensorBytes, headers) => {
-    const length = { 'Inference-Header-Content-Length': String(text.length), ...headers };
-    const answer = await infer(served.http, 'simple', body(text, tensorBytes), length);
-    expect(answer.status).toBe(400);
-    expect(answer.error).toMatch(/./);
-    await expectSimpleAnswers();
-  });
-});
+  async function expectSimpleAnswers(): Promise<void> {
+    const answer = await infer(served.http, 'simple', simpleRequest());
+    expect(answer.outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
+  }
 
-describe('a connection', () => {
-  test('that announces more than it sends, and leaves', async () => {
-    const url = new URL(`${served.http}/v2/models/simple/infer`);
-    const sent = request(url, { method: 'POST', headers: { 'Content-Length': '1000' } });
-    sent.on('error', () => {});
-    await new Promise<void>((resolve) => sent.write('{"inputs":', () => resolve()));
-    sent.destroy();
+  test.each(refused)('%s is refused, and the server goes on', async (_rule, body, status, text) => {
+    const before = memoryKib(served);
+    const answer = await infer(served.http, 'simple', body);
+    expect(answer).toMatchObject({ status, error: expect.stringMatching(text) });
+    for (const [index, kib] of memoryKib(served).entries()) {
+      expect(kib - (before[index] ?? 0), served.processes[index]?.role).toBeLessThan(MEMORY_GROWTH_MAX_KIB);
+    }
     await expectSimpleAnswers();
   });
 
-  test('that announces a terabyte', async () => {
-    const status = await new Promise<number | undefined>((resolve, reject) => {
-      const url = new URL(`${served.http}/v2/models/simple/infer`);
-      const sent = request(url, { method: 'POST', headers: { 'Content-Length': String(2 ** 40) } }, (response) => {
-        response.resume();
-        resolve(response.statusCode);
-        sent.destroy();
+  test('an unknown model is not found', async () => {
+    const answer = await infer(served.http, 'nothing', simpleRequest());
+    expect(answer.status).toBe(404);
+    expect(answer.error).toContain('nothing');
+    await expectSimpleAnswers();
+  });
+
+  describe('a binary request', () => {
+    const header = (size: number) =>
+      JSON.stringify({
+        inputs: ['INPUT0', 'INPUT1'].map((name) => {
+          return { name, shape: [1, 16], datatype: 'INT32', parameters: { binary_data_size: size } };
+        }),
+        parameters: { binary_data_output: true },
       });
-      sent.on('error', reject);
-      sent.write('{');
+
+    const body = (text: string, tensorBytes: number) =>
+      new Uint8Array(Buffer.concat([Buffer.from(text), Buffer.alloc(tensorBytes, 1)]));
+
+    test('is answered in binary', async () => {
+      const json = header(64);
+      const tensors = new Int32Array([...SIMPLE_SUM, ...SIMPLE_SUM]);
+      const sent = new Uint8Array(Buffer.concat([Buffer.from(json), new Uint8Array(tensors.buffer)]));
+      const response = await fetch(`${served.http}/v2/models/simple/infer`, {
+        method: 'POST',
+        headers: { 'Inference-Header-Content-Length': String(json.length) },
+        body: sent,
+      });
+      expect(response.status).toBe(200);
+      const headerLength = Number(response.headers.get('inference-header-content-length'));
+      const received = await response.arrayBuffer();
+      const answer = readAnswer(200, Buffer.from(received, 0, headerLength).toString());
+      expect(answer.outputs.get('OUTPUT0')?.parameters).toEqual({ binary_data_size: 64 });
+      expect(new Int32Array(received.slice(headerLength))).toEqual(
+        new Int32Array([...SIMPLE_SUM.map((value) => value * 2), ...SIMPLE_SUM.map(() => 0)]),
+      );
     });
-    expect(status).toBe(400);
-    await expectSimpleAnswers();
+
+    test.each([
+      ['whose sizes promise more than came', header(64), 100, {}],
+      ['whose size overflows', header(2 ** 62), 64, {}],
+      ['whose size is not the shape’s', header(60), 120, {}],
+      ['with a header longer than the body', header(64), 128, { 'Inference-Header-Content-Length': '100000' }],
+      ['with a negative header length', header(64), 128, { 'Inference-Header-Content-Length': '-5' }],
+    ] as const)('%s is refused', async (_rule, text, tensorBytes, headers) => {
+      const length = { 'Inference-Header-Content-Length': String(text.length), ...headers };
+      const answer = await infer(served.http, 'simple', body(text, tensorBytes), length);
+      expect(answer.status).toBe(400);
+      expect(answer.error).toMatch(/./);
+      await expectSimpleAnswers();
+    });
   });
 
-  test('that does not speak HTTP', async () => {
-    const socket = connect(Number(new URL(served.http).port), '127.0.0.1');
-    let received = '';
-    socket.on('data', (chunk) => {
-      received += chunk.toString();
+  describe('a connection', () => {
+    test('that announces more than it sends, and leaves', async () => {
+      const url = new URL(`${served.http}/v2/models/simple/infer`);
+      const sent = request(url, { method: 'POST', headers: { 'Content-Length': '1000' } });
+      sent.on('error', () => {});
+      await new Promise<void>((resolve) => sent.write('{"inputs":', () => resolve()));
+      sent.destroy();
+      await expectSimpleAnswers();
     });
-    socket.write('hello, is this a server?\r\n\r\n');
-    await new Promise((resolve) => socket.on('close', resolve));
-    expect(received).toMatch(/^HTTP\/1\.1 400 /);
-    await expectSimpleAnswers();
-  });
-});
 
-test('the JavaScript sample masks what is private', async () => {
-  const text = 'Ask ann@example.com or +1 555 010 9999.';
-  const answer = await infer(served.http, 'redact', oneInput('TEXT', 'BYTES', [2, 1], [text, 'nothing here']));
-  expect(answer.outputs.get('REDACTED')?.data).toEqual(['Ask [email] or [phone].', 'nothing here']);
-  expect(answer.outputs.get('COUNT')?.data).toEqual([2, 0]);
+    test('that announces a terabyte', async () => {
+      const status = await new Promise<number | undefined>((resolve, reject) => {
+        const url = new URL(`${served.http}/v2/models/simple/infer`);
+        const sent = request(url, { method: 'POST', headers: { 'Content-Length': String(2 ** 40) } }, (response) => {
+          response.resume();
+          resolve(response.statusCode);
+          sent.destroy();
+        });
+        sent.on('error', reject);
+        sent.write('{');
+      });
+      expect(status).toBe(400);
+      await expectSimpleAnswers();
+    });
+
+    test('that does not speak HTTP', async () => {
+      const socket = connect(Number(new URL(served.http).port), '127.0.0.1');
+      let received = '';
+      socket.on('data', (chunk) => {
+        received += chunk.toString();
+      });
+      socket.write('hello, is this a server?\r\n\r\n');
+      await new Promise((resolve) => socket.on('close', resolve));
+      expect(received).toMatch(/^HTTP\/1\.1 400 /);
+      await expectSimpleAnswers();
+    });
+  });
+
+  test('the JavaScript sample masks what is private', async () => {
+    const text = 'Ask ann@example.com or +1 555 010 9999.';
+    const answer = await infer(served.http, 'redact', oneInput('TEXT', 'BYTES', [2, 1], [text, 'nothing here']));
+    expect(answer.outputs.get('REDACTED')?.data).toEqual(['Ask [email] or [phone].', 'nothing here']);
+    expect(answer.outputs.get('COUNT')?.data).toEqual([2, 0]);
+  });
 });

@@ -3,10 +3,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inflateSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ROOT } from '../../deploy/setup/checkout.mjs';
 import { bestLabel, magikaFeatures } from '../../deploy/setup/magika-features.mjs';
 import { sampleRepository } from '../../deploy/setup/samples.mjs';
+import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { infer, oneInput } from './requests.ts';
-import { ROOT, type Served, serve } from './serve.ts';
 
 /** What the Python package says of the files in magika-files, and of contents that test each rule. */
 interface Answers {
@@ -45,12 +46,12 @@ describe('features as the Python package makes them', () => {
 
 const samples = sampleRepository();
 
-describe.skipIf(samples === undefined)('magika (a sample that is downloaded)', () => {
-  let served: Served;
+describe.skipIf(samples === undefined).each(MODES)('magika (a sample that is downloaded), in mode %s', (mode) => {
+  let served: Deployment;
   let labels: string[];
 
   beforeAll(async () => {
-    served = await serve([samples ?? '']);
+    served = await deploy(mode, [samples ?? '']);
     labels = readFileSync(join(samples ?? '', 'magika', 'labels.txt'), 'utf8')
       .trimEnd()
       .split('\n');

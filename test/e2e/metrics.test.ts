@@ -1,17 +1,9 @@
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ROOT } from '../../deploy/setup/checkout.mjs';
+import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { metric } from './metrics.ts';
 import { infer, simpleRequest } from './requests.ts';
-import { ROOT, type Served, serve } from './serve.ts';
-
-let served: Served;
-
-beforeAll(async () => {
-  served = await serve([join(ROOT, 'model_repository')]);
-});
-afterAll(async () => {
-  await served.stop();
-});
 
 const LABELS = { model: 'simple', version: '1' };
 const NAMES = [
@@ -24,27 +16,40 @@ const NAMES = [
   'nv_inference_compute_infer_duration_us',
 ] as const;
 
-async function scrape(): Promise<Record<(typeof NAMES)[number], number>> {
-  const values = await Promise.all(NAMES.map(async (name) => [name, await metric(served.metrics, name, LABELS)]));
-  return Object.fromEntries(values);
-}
+describe.each(MODES)('in mode %s', (mode) => {
+  let served: Deployment;
 
-test('the counters of a model move with its requests', async () => {
-  const before = await scrape();
-  for (let sent = 0; sent < 3; sent += 1)
-    expect((await infer(served.http, 'simple', simpleRequest())).status).toBe(200);
-  const after = await scrape();
-  expect(after.nv_inference_request_success - before.nv_inference_request_success).toBe(3);
-  expect(after.nv_inference_count - before.nv_inference_count).toBe(3);
-  expect(after.nv_inference_exec_count - before.nv_inference_exec_count).toBe(3);
-  expect(after.nv_inference_request_failure - before.nv_inference_request_failure).toBe(0);
-  expect(after.nv_inference_request_duration_us).toBeGreaterThan(before.nv_inference_request_duration_us);
-  expect(after.nv_inference_compute_infer_duration_us).toBeGreaterThan(before.nv_inference_compute_infer_duration_us);
-  expect(after.nv_inference_queue_duration_us).toBeGreaterThanOrEqual(before.nv_inference_queue_duration_us);
-});
+  beforeAll(async () => {
+    served = await deploy(mode, [join(ROOT, 'model_repository')]);
+  });
+  afterAll(async () => {
+    await served.stop();
+  });
 
-test('the metrics port tells health too', async () => {
-  for (const path of ['/v2/health/live', '/v2/health/ready']) {
-    expect((await fetch(`${served.metrics}${path}`)).status, path).toBe(200);
+  async function scrape(): Promise<Record<(typeof NAMES)[number], number>> {
+    const values = await Promise.all(NAMES.map(async (name) => [name, await metric(served.metrics, name, LABELS)]));
+    return Object.fromEntries(values);
   }
+
+  test('the counters of a model move with its requests', async () => {
+    const before = await scrape();
+    for (let sent = 0; sent < 3; sent += 1)
+      expect((await infer(served.http, 'simple', simpleRequest())).status).toBe(200);
+    const after = await scrape();
+    expect(after.nv_inference_request_success - before.nv_inference_request_success).toBe(3);
+    expect(after.nv_inference_count - before.nv_inference_count).toBe(3);
+    expect(after.nv_inference_exec_count - before.nv_inference_exec_count).toBe(3);
+    expect(after.nv_inference_request_failure - before.nv_inference_request_failure).toBe(0);
+    expect(after.nv_inference_request_duration_us).toBeGreaterThan(before.nv_inference_request_duration_us);
+    expect(after.nv_inference_compute_infer_duration_us).toBeGreaterThan(before.nv_inference_compute_infer_duration_us);
+    expect(after.nv_inference_queue_duration_us).toBeGreaterThanOrEqual(before.nv_inference_queue_duration_us);
+  });
+
+  test('the metrics port tells health too', async () => {
+    for (const { role, metrics } of served.processes) {
+      for (const path of ['/v2/health/live', '/v2/health/ready']) {
+        expect((await fetch(`${metrics}${path}`)).status, `${role} ${path}`).toBe(200);
+      }
+    }
+  });
 });

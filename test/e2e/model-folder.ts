@@ -5,8 +5,8 @@ import { join } from 'node:path';
 /** A temporary model repository. */
 export interface ModelFolder {
   readonly path: string;
-  /** Adds a JavaScript model: one input VALUE and one output VALUE, INT32 [1], no batching. */
-  addJavaScript(name: string, source: string, extraConfig?: string): void;
+  /** Adds a JavaScript model: one input VALUE and one output VALUE, INT32 [1]; no batching unless a size is given. */
+  addJavaScript(name: string, source: string, extraConfig?: string, maxBatchSize?: number): void;
   remove(): void;
 }
 
@@ -14,14 +14,14 @@ export function createModelFolder(): ModelFolder {
   const path = mkdtempSync(join(tmpdir(), 'nereid-models-'));
   return {
     path,
-    addJavaScript(name, source, extraConfig = '') {
+    addJavaScript(name, source, extraConfig = '', maxBatchSize = 0) {
       mkdirSync(join(path, name, '1'), { recursive: true });
       writeFileSync(join(path, name, '1', 'model.mjs'), source);
       writeFileSync(
         join(path, name, 'config.pbtxt'),
         `name: "${name}"
 backend: "javascript"
-max_batch_size: 0
+max_batch_size: ${maxBatchSize}
 input [ { name: "VALUE", data_type: TYPE_INT32, dims: [ 1 ] } ]
 output [ { name: "VALUE", data_type: TYPE_INT32, dims: [ 1 ] } ]
 instance_group [ { count: 1, kind: KIND_CPU } ]

@@ -1,8 +1,10 @@
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
+import { ROOT } from '../../deploy/setup/checkout.mjs';
+import { type Command, runScript } from '../command.mjs';
 import { freePorts } from '../free-ports.mjs';
 import { readAnswer, SIMPLE_SUM } from './requests.ts';
-import { type Command, isPortFree, ROOT, runScript } from './serve.ts';
+import { isPortFree } from './serve.ts';
 
 let started: Command | undefined;
 

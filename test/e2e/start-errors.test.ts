@@ -2,9 +2,10 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ROOT } from '../../deploy/setup/checkout.mjs';
+import { runCli } from '../command.mjs';
 import { freePorts } from '../free-ports.mjs';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
-import { ROOT, runCli } from './serve.ts';
 
 const SAMPLES = join(ROOT, 'model_repository');
 const BROKEN = join(ROOT, 'test', 'conformance', 'repo', 'broken_onnx');

@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
+import { ROOT } from '../../deploy/setup/checkout.mjs';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
 import { infer, oneInput, SIMPLE_SUM, simpleRequest } from './requests.ts';
-import { isPortFree, ROOT, type Served, serve } from './serve.ts';
+import { isPortFree, type Served, serve } from './serve.ts';
 
 const SAMPLES = join(ROOT, 'model_repository');
 

@@ -67,7 +67,7 @@ describe('layers', () => {
   test('only cli reads the environment', () => {
     for (const name of packages.filter((name) => name !== 'cli')) {
       for (const path of sources(join(root, 'packages', name, 'src'))) {
-        if (path.endsWith('.test.ts')) continue;
+        if (/(\.test|-fixture)\.ts$/.test(path)) continue;
         expect(/\bprocess\.env\b/.test(readFileSync(path, 'utf8')), relative(root, path)).toBe(false);
       }
     }

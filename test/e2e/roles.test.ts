@@ -1,0 +1,110 @@
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { ROOT } from '../../deploy/setup/checkout.mjs';
+import { becomesReady } from '../../deploy/setup/ready.mjs';
+import { type Command, runCli } from '../command.mjs';
+import { type PrivateRedis, startPrivateRedis } from '../private-redis.mjs';
+import { infer, SIMPLE_SUM, simpleRequest } from './requests.ts';
+
+const SAMPLES = `--model-repository=${join(ROOT, 'model_repository')}`;
+const ANY_PORTS = { gateway: ['--http-port=0', '--metrics-port=0'], coordinator: ['--metrics-port=0'] };
+const READY_LIMIT_MS = 30_000;
+
+let redis: PrivateRedis;
+let commands: Command[] = [];
+
+beforeAll(async () => {
+  redis = await startPrivateRedis();
+  await redis.ask('ACL', 'SETUSER', 'lent', 'on', '>secret-1', '~nereid:*', '~bull:*', '&*', '+@all');
+  await redis.ask('ACL', 'SETUSER', 'reader', 'on', '>secret-2', '~*', '&*', '+@read', '+@connection', '+info');
+});
+afterAll(async () => {
+  await redis.stop();
+});
+afterEach(async () => {
+  for (const { process } of commands) process.kill('SIGKILL');
+  await Promise.all(commands.map(({ ended }) => ended));
+  commands = [];
+});
+
+function run(args: readonly string[]): Command {
+  const command = runCli(args);
+  commands.push(command);
+  return command;
+}
+
+/** The Redis' address for a user, with `:` and the password where there is one. */
+const urlFor = (user: string) => `--redis-url=${redis.url.replace('unix://', `unix://${user}@`)}`;
+
+describe('a role by itself', () => {
+  test.each([
+    ['gateway', 'SIGTERM', ANY_PORTS.gateway],
+    ['coordinator', 'SIGTERM', [...ANY_PORTS.coordinator, SAMPLES, '--model-control-mode=explicit']],
+    ['worker', 'SIGINT', [...ANY_PORTS.coordinator, SAMPLES]],
+  ] as const)(
+    '%s tells which Redis it is on, without the password, and %s ends it with 0',
+    async (role, signal, flags) => {
+      const command = run([role, urlFor('lent:secret-1'), ...flags]);
+      const output = await command.waitFor(/Started \w+ on Redis .*\n/);
+      expect(output).toContain(`Started ${role} on Redis ${redis.url}, prefix nereid`);
+      const ending = await command.stop(signal);
+      expect(ending).toMatchObject({ code: 0, signal: null });
+      expect(ending.output).not.toContain('secret-1');
+    },
+  );
+
+  test.each<[rule: string, args: () => readonly string[], code: number, text: RegExp]>([
+    ['no Redis named', () => ['gateway'], 2, /--redis-url is required, e\.g\. --redis-url=redis:/],
+    ['no repository named', () => ['worker', urlFor('default')], 2, /--model-repository is required/],
+    [
+      'a flag of another role',
+      () => ['gateway', urlFor('default'), SAMPLES],
+      2,
+      /--model-repository belongs to the coordinator/,
+    ],
+    ['no URL', () => ['gateway', '--redis-url=localhost'], 2, /--redis-url: .* give redis:\/\//],
+    ['nobody there', () => ['gateway', '--redis-url=redis://127.0.0.1:1'], 3, /cannot be reached.*correct --redis-url/],
+    ['a wrong password', () => ['gateway', urlFor('lent:wrong')], 3, /refuses the login.*user and password/],
+    [
+      'no permission',
+      () => ['worker', SAMPLES, urlFor('reader:secret-2')],
+      3,
+      /does not let this user run .*ACL SETUSER/,
+    ],
+  ])('%s is told in one line', async (_rule, args, code, text) => {
+    await expectOneLine(run(args()), code, text);
+  });
+
+  test('a Redis that may evict keys is refused unless that is allowed', async () => {
+    const evicting = await startPrivateRedis(['--maxmemory-policy', 'allkeys-lru']);
+    try {
+      const args = ['gateway', `--redis-url=${evicting.url}`, ...ANY_PORTS.gateway];
+      await expectOneLine(run(args), 3, /allkeys-lru.*maxmemory-policy noeviction.*--allow-evicting-redis/);
+      const allowed = run([...args, '--allow-evicting-redis']);
+      expect(await allowed.waitFor(/Started gateway on Redis/)).toMatch(/^W.*may evict keys/m);
+      expect((await allowed.stop()).code).toBe(0);
+    } finally {
+      await evicting.stop();
+    }
+  });
+});
+
+test.each([['auto'], ['redis']])('serve on a Redis answers with --lane=%s', async (lane) => {
+  const command = run(['serve', `--redis-url=${redis.url}`, `--lane=${lane}`, SAMPLES, ...ANY_PORTS.gateway]);
+  const output = await command.waitFor(/Started serve on Redis .*\n/);
+  const http = `http://127.0.0.1:${/Started HTTPService at \S+:(\d+)/.exec(output)?.[1]}`;
+  expect(await becomesReady(http, () => command.process.exitCode !== null, READY_LIMIT_MS)).toBe(true);
+  const answer = await infer(http, 'simple', simpleRequest());
+  expect(answer.outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
+  expect((await command.stop()).code).toBe(0);
+});
+
+async function expectOneLine(command: Command, code: number, text: RegExp): Promise<void> {
+  const ending = await command.ended;
+  expect(ending.code, ending.output).toBe(code);
+  const lines = ending.output.split('\n').filter((line) => line.startsWith('nereid'));
+  expect(lines, ending.output).toHaveLength(1);
+  expect(lines[0]).toMatch(text);
+  expect(ending.output, 'no stack trace').not.toMatch(/^\s+at .*:\d+:\d+\)?$/m);
+  expect(ending.output, 'no password').not.toMatch(/secret|wrong/);
+}

@@ -1,0 +1,49 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { medianGapMs, type RoundsResult, runRounds, unexcused } from './rounds.mjs';
+
+// Few rounds beside other tests; `node test/faults/run.mjs` does more and holds the figures themselves.
+const ROUNDS = 2;
+const OWNER_GAP_MS_MAX = 3_000;
+/** A machine that is busy with other tests is slower. */
+const SLACK = 5;
+const LIMIT_MS = 180_000;
+
+let result: RoundsResult;
+
+beforeAll(async () => {
+  result = await runRounds({ rounds: ROUNDS });
+}, LIMIT_MS);
+afterAll(() => {
+  console.log(`longest gaps: ${result.faults.map(({ role, gapMs }) => `${role} ${gapMs} ms`).join(', ')}`);
+});
+
+test('each request has its right answer, or a 503, or waited at the gateway that was killed', () => {
+  expect(unexcused(result)).toEqual([]);
+  expect(result.faults.map(({ role }) => role)).toEqual(
+    Array(ROUNDS).fill(['worker', 'coordinator', 'gateway']).flat(),
+  );
+  for (const fault of result.faults) expect(fault.right, `${fault.role} killed`).toBeGreaterThan(0);
+});
+
+test('a 503 says that the request may be sent again', () => {
+  for (const { text } of result.requests.filter(({ outcome }) => outcome === 'refused')) {
+    expect(text).toMatch(/again/);
+  }
+});
+
+test('after a coordinator’s death another owns its models soon', () => {
+  expect(medianGapMs(result.faults, 'coordinator')).toBeLessThan(OWNER_GAP_MS_MAX * SLACK);
+});
+
+test('a worker that took a dead one’s place answers', () => {
+  for (const { role, joinMs } of result.faults) if (role === 'worker') expect(joinMs).toEqual(expect.any(Number));
+});
+
+test('nothing of the dead is left in Redis', () => {
+  expect(result.left).toEqual([]);
+  expect(result.leftAtEnd).toEqual([]);
+});
+
+test('the others stop in order', () => {
+  for (const { code, output } of result.endings) expect(code, output).toBe(0);
+});

@@ -1,0 +1,108 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { findProgram } from '../deploy/setup/command.mjs';
+
+const PROGRAMS = ['redis-server', 'valkey-server'];
+const READY = /ready to accept connections/i;
+
+/** Whether a Redis can be started here. */
+export function hasRedis() {
+  return PROGRAMS.some((name) => findProgram(name) !== undefined);
+}
+
+/** Starts a Redis of its own on a unix socket in a temporary folder. `flags` come after ours. */
+export async function startPrivateRedis(flags = []) {
+  const program = PROGRAMS.map((name) => findProgram(name)).find((found) => found !== undefined);
+  if (program === undefined) throw new Error(`none of ${PROGRAMS.join(', ')} is on PATH: install Redis 7 or later`);
+  const folder = await mkdtemp(join(tmpdir(), 'nereid-redis-'));
+  const socket = join(folder, 'redis.sock');
+  const place = ['--port', '0', '--unixsocket', socket, '--unixsocketperm', '700', '--dir', folder];
+  const start = () => startServer(program, [...place, '--save', '', '--maxmemory-policy', 'noeviction', ...flags]);
+  let server = await start();
+  return {
+    url: `unix://${socket}`,
+    ask: (...command) => askRedis(socket, command),
+    async restart() {
+      await server.stop();
+      server = await start();
+    },
+    async stop() {
+      await server.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function startServer(program, args) {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(child, 'exit');
+  await new Promise((resolve, reject) => {
+    child.once('error', reject);
+    ended.then(([code]) => reject(new Error(`${program} ended with ${code}`)), reject);
+    child.stdout.on('data', (text) => {
+      if (READY.test(text)) resolve();
+    });
+  });
+  return {
+    async stop() {
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+/** One command on a connection of its own; its answer, or throws the error that Redis answered. */
+async function askRedis(path, command) {
+  const socket = connect({ path });
+  const parts = [`*${command.length}`, ...command.flatMap((text) => [`$${Buffer.byteLength(text)}`, text]), ''];
+  socket.write(parts.join('\r\n'));
+  let received = '';
+  try {
+    for await (const chunk of socket) {
+      received += chunk.toString('latin1');
+      const read = readAnswer(received, 0);
+      if (read?.error !== undefined) throw new Error(`${command.join(' ')}: ${read.error}`);
+      if (read !== undefined) return read.value;
+    }
+    throw new Error(`${command.join(' ')}: the connection ended`);
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** An answer of RESP2 that begins at `at`, with where it ends; undefined while it is not whole. */
+function readAnswer(text, at) {
+  const lineEnd = text.indexOf('\r\n', at);
+  if (lineEnd < 0) return undefined;
+  const head = text.slice(at + 1, lineEnd);
+  const begin = lineEnd + 2;
+  switch (text[at]) {
+    case '+':
+      return { value: head, end: begin };
+    case '-':
+      return { error: head, end: begin };
+    case ':':
+      return { value: Number(head), end: begin };
+    case '$': {
+      const length = Number(head);
+      if (length < 0) return { value: null, end: begin };
+      if (text.length < begin + length + 2) return undefined;
+      return { value: text.slice(begin, begin + length), end: begin + length + 2 };
+    }
+    default: {
+      const value = [];
+      let end = begin;
+      for (let index = 0; index < Number(head); index += 1) {
+        const read = readAnswer(text, end);
+        if (read === undefined) return undefined;
+        value.push(read.value);
+        end = read.end;
+      }
+      return { value, end };
+    }
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * Gateways, coordinators and workers over one Redis, under seeds that say what goes wrong: the real
+ * roles on the real transport and directory, simulated connections, Redis, threads and clients.
+ *
+ * One seed again, or many: pnpm sim --seed 17 --seeds 1 [--mix none|single|storm] [--verbose]
+ */
+import { describe, expect, test } from 'vitest';
+import { MIXES, type MixName, mixOf } from './sim-mixes.ts';
+import { type SimReport, simulate } from './simulate.ts';
+
+const FIRST = Number(process.env.NEREID_SIM_SEED ?? 1);
+const COUNT = Number(process.env.NEREID_SIM_SEEDS ?? 100);
+const MIX = process.env.NEREID_SIM_MIX as MixName | undefined;
+const VERBOSE = process.env.NEREID_SIM_VERBOSE === '1';
+const SEEDS = Array.from({ length: COUNT }, (_, index) => FIRST + index);
+
+const totals: Record<string, number> = {};
+let longestWaitUs = 0;
+
+function count({ counts, events, longestWaitUs: wait }: SimReport): void {
+  for (const [what, number] of [...Object.entries(counts), ['events', events] as const]) {
+    totals[what] = (totals[what] ?? 0) + number;
+  }
+  longestWaitUs = Math.max(longestWaitUs, wait);
+}
+
+/** A run that never ends is a failure of the seed, not of the machine. */
+const SEED_TIMEOUT_MS = 60_000;
+
+describe('what must hold, holds', () => {
+  test.each(SEEDS)(
+    'seed %i',
+    async (seed) => {
+      const mix = MIX ?? mixOf(seed);
+      const notes: string[] = [];
+      const report = await simulate({ seed, mix: MIXES[mix], note: (text) => notes.push(text) });
+      count(report);
+      if (VERBOSE) console.log([`seed ${seed}, ${mix}: ${JSON.stringify(report.counts)}`, ...notes].join('\n  '));
+      const failures = report.violations.map(({ check, text }) => `${check} ${text}`);
+      const again = `again with: pnpm sim --seed ${seed} --seeds 1 --mix ${mix}`;
+      expect(failures, `${again}\n${notes.join('\n')}\n`).toEqual([]);
+    },
+    SEED_TIMEOUT_MS,
+  );
+
+  test('one seed is one course of events', async () => {
+    const [first, second] = await Promise.all([1, 1].map((seed) => simulate({ seed, mix: MIXES.storm })));
+    expect(first?.trace).toBe(second?.trace);
+    expect(first?.events).toBeGreaterThan(1_000);
+  });
+
+  test('all kinds of outcomes came up', () => {
+    if (VERBOSE || COUNT > 100) console.log({ ...totals, longestWaitUs });
+    if (COUNT >= 100 && MIX === undefined)
+      expect(totals).toMatchObject({ ok: expect.any(Number), UNAVAILABLE: expect.any(Number) });
+  });
+});

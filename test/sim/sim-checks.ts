@@ -1,0 +1,197 @@
+/**
+ * What must hold at every step, whatever the seed. The checks look at messages as they pass each
+ * process's mailbox, at the batches that reach models, and at what clients get.
+ */
+import {
+  compareEpochs,
+  type DoneMessage,
+  type Epoch,
+  type ExecuteMessage,
+  type Message,
+  type Outcome,
+  type ProcessId,
+} from '@nereid/protocol';
+import type { Transport } from '@nereid/transport';
+import { simModel, valuesOf } from './sim-models.ts';
+import type { ModelRun } from './sim-thread.ts';
+
+/** Names of docs/protocol.md; `batch` for limits and shapes, `crash` for what a role throws. */
+export type CheckName = 'S1' | 'S2' | 'S4' | 'S6' | 'L1' | 'L3' | 'batch' | 'crash';
+
+export interface Violation {
+  readonly check: CheckName;
+  readonly text: string;
+}
+
+export interface SentRequest {
+  readonly token: number;
+  readonly model: string;
+  readonly version: string;
+  readonly shape: readonly number[];
+  readonly gateway: ProcessId;
+  readonly sentUs: number;
+  cancelled: boolean;
+  /** The client waits no longer: its gateway died. */
+  broken: boolean;
+  /** It ran into its deadline. */
+  late: boolean;
+  outcome: Outcome | undefined;
+  answeredUs: number | undefined;
+}
+
+export interface SimChecks {
+  readonly violations: readonly Violation[];
+  fail(check: CheckName, text: string): void;
+  /** The transport of a worker, looked at. */
+  watchWorker(id: ProcessId, transport: Transport): Transport;
+  ran(run: ModelRun): void;
+  answered(request: SentRequest, outcome: Outcome): void;
+}
+
+export interface ChecksOptions {
+  /** True where nothing goes wrong, so that no request may reach its model twice. */
+  readonly once: boolean;
+  readonly nowUs: () => number;
+  /** Errors that a request may end with beside those of its model and of its own cancel. */
+  readonly allowed: (code: string, text: string) => boolean;
+}
+
+const VIOLATIONS_MAX = 20;
+/** What takes longer is sent again, and runs again if that comes when it has just ended (R25). */
+const RESEND_US = 1_000_000;
+
+export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChecks {
+  const violations: Violation[] = [];
+  const tokensRun = new Set<number>();
+
+  const fail = (check: CheckName, text: string) => {
+    if (violations.length < VIOLATIONS_MAX)
+      violations.push({ check, text: `${(nowUs() / 1e6).toFixed(6)} s: ${text}` });
+  };
+
+  const checkBatch = (worker: ProcessId, execute: ExecuteMessage) => {
+    const { model, version, entries } = execute;
+    const { batchRowsMax, versions } = simModel(model);
+    const shapes = entries.map(({ request }) => request.inputs[0]?.shape ?? []);
+    const rows = shapes.reduce((sum, [count = 0]) => sum + count, 0);
+    const what = `batch ${execute.batch} of ${model} at ${worker}`;
+    if (entries.length > 1 && rows > batchRowsMax) fail('batch', `${what} has ${rows} rows`);
+    if (new Set(shapes.map(([, length]) => length)).size > 1) fail('batch', `${what} has several shapes`);
+    if (new Set(entries.map(({ id }) => id)).size < entries.length) fail('batch', `${what} has a request twice`);
+    if (!versions.includes(version)) fail('batch', `${what} is for version ${version}`);
+    for (const { id, request } of entries) {
+      const wanted = request.modelVersion;
+      if (request.modelName !== model || (wanted !== '' && wanted !== version)) {
+        fail('batch', `${what} has ${id} for ${request.modelName}/${wanted}`);
+      }
+    }
+  };
+
+  return {
+    violations,
+    fail,
+    watchWorker(id, transport) {
+      const fence = createFenceCheck(id, fail);
+      return watched(transport, {
+        received(message) {
+          if (message.kind === 'execute') checkBatch(id, message);
+          fence.received(message);
+        },
+        sent: fence.sent,
+      });
+    },
+    ran({ worker, model, version, rows, tokens }) {
+      const { batchRowsMax, runUsMax } = simModel(model);
+      const total = rows.reduce((sum, count) => sum + count, 0);
+      const what = `${worker} ran ${total} rows of ${model}/${version} for ${tokens}`;
+      if (rows.length > 1 && total > batchRowsMax) fail('batch', what);
+      for (const token of tokens) {
+        if (token === 'mixed') fail('batch', `${what}: rows of several requests are mixed up`);
+        else if (once && runUsMax < RESEND_US && tokensRun.has(token)) fail('S1', `${what}: ${token} has run already`);
+        else tokensRun.add(token);
+      }
+    },
+    answered(request, outcome) {
+      const what = `request ${request.token} to ${request.model}/${request.version} at ${request.gateway}`;
+      if (request.outcome !== undefined) fail('S1', `${what} got a second outcome`);
+      request.outcome = outcome;
+      request.answeredUs = nowUs();
+      if (outcome.ok) {
+        const wrong = wrongAnswer(request, outcome);
+        if (wrong !== undefined) fail('S2', `${what} ${wrong}`);
+        return;
+      }
+      const { code, message } = outcome.error;
+      const { throwShare } = simModel(request.model);
+      const own = (request.cancelled && code === 'CANCELLED') || (throwShare > 0 && code === 'INTERNAL');
+      if (!own && !allowed(code, message)) fail('S2', `${what} got ${code}: ${message}`);
+    },
+  };
+}
+
+/** Epochs as the worker has seen them, and that no batch of a lower one than the highest is ever ended by it. */
+function createFenceCheck(worker: ProcessId, fail: SimChecks['fail']) {
+  const highest = new Map<string, Epoch>();
+  /** Batches of which the worker must give no result. */
+  const fenced = new Map<string, string>();
+  const key = ({ model, batch }: { readonly model: string; readonly batch: number }, epoch: Epoch) =>
+    `${model}/${epoch.number}/${epoch.owner}/${batch}`;
+
+  return {
+    received(message: Message) {
+      if (!('epoch' in message) || message.kind === 'done') return;
+      const { model, epoch } = message;
+      const seen = highest.get(model);
+      const stale = seen !== undefined && compareEpochs(epoch, seen) < 0;
+      if (!stale) highest.set(model, epoch);
+      else if (message.kind === 'execute') fenced.set(key(message, epoch), `below ${seen.number}/${seen.owner}`);
+    },
+    sent(message: Message) {
+      if (message.kind === 'refused') fenced.set(key(message, message.sent), 'that it refused');
+      if (message.kind !== 'done') return;
+      const why = fenced.get(key(message, message.epoch));
+      if (why !== undefined) fail('S4', `${worker} ended ${describeBatch(message)} ${why}`);
+    },
+  };
+}
+
+function describeBatch({ model, batch, epoch }: DoneMessage): string {
+  return `batch ${batch} of ${model} of epoch ${epoch.number}/${epoch.owner}`;
+}
+
+function wrongAnswer(request: SentRequest, outcome: Extract<Outcome, { ok: true }>): string | undefined {
+  const { modelName, modelVersion, outputs } = outcome.response;
+  if (modelName !== request.model) return `got an answer of ${modelName}`;
+  if (request.version !== '' && modelVersion !== request.version) return `got an answer of version ${modelVersion}`;
+  const echo = outputs.find(({ name }) => name === 'B');
+  const versions = valuesOf(outputs.find(({ name }) => name === 'VERSION')?.data ?? new Uint8Array());
+  if (echo?.shape.join() !== request.shape.join()) return `got shape ${echo?.shape} for ${request.shape}`;
+  const strange = valuesOf(echo.data).find((value) => value !== request.token);
+  if (strange !== undefined) return `got rows of request ${strange}`;
+  if (versions.some((value) => value !== Number(modelVersion))) return `was run by version ${versions}`;
+  return undefined;
+}
+
+interface Watcher {
+  received(message: Message): void;
+  sent(message: Message): void;
+}
+
+function watched(transport: Transport, watcher: Watcher): Transport {
+  return {
+    ...transport,
+    open(id, receive) {
+      const mailbox = transport.open(id, (messages) => {
+        for (const message of messages) watcher.received(message);
+        receive(messages);
+      });
+      return {
+        ...mailbox,
+        send(to, message, refused) {
+          watcher.sent(message);
+          mailbox.send(to, message, refused);
+        },
+      };
+    },
+  };
+}

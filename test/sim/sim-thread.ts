@@ -1,0 +1,179 @@
+/**
+ * An instance's thread in virtual time, for the real worker: takes the frames of batches, runs them
+ * one by one for random times, and answers with result frames. It may throw, and it may end.
+ */
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import { NereidError } from '@nereid/protocol';
+import type { Random, Timer } from '@nereid/runtime';
+import type { SpawnThread } from '@nereid/worker';
+import { openBatch } from '../../packages/worker/src/batch-frame.ts';
+import { packResult } from '../../packages/worker/src/result-frame.ts';
+import type {
+  ThreadOrder,
+  ThreadReport,
+  ThreadSetup,
+  ThreadTiming,
+} from '../../packages/worker/src/thread-messages.ts';
+import { between, bytesOf, type SimModel, simModel, valuesOf } from './sim-models.ts';
+import type { SimProcess } from './sim-world.ts';
+
+type Thread = ReturnType<SpawnThread>;
+type OpenedBatch = ReturnType<typeof openBatch>;
+
+/** A batch as it reaches a model. */
+export interface ModelRun {
+  readonly worker: string;
+  readonly model: string;
+  readonly version: string;
+  readonly rows: readonly number[];
+  /** Of each request, in order; a request whose elements differ is broken. */
+  readonly tokens: readonly (number | 'mixed')[];
+}
+
+export interface ThreadsOptions {
+  readonly process: SimProcess;
+  readonly random: Random;
+  readonly ran: (run: ModelRun) => void;
+}
+
+const LOAD_US_MAX = 30_000;
+
+/** `close` lets go of the ports of threads that never ended. */
+export function createSimThreads(options: ThreadsOptions): { readonly spawn: SpawnThread; close(): void } {
+  const ports = new Set<MessagePort>();
+  return {
+    spawn: (setup) => startThread(setup, options, ports) as unknown as Thread,
+    close() {
+      for (const port of ports) port.close();
+    },
+  };
+}
+
+function startThread(setup: ThreadSetup, { process, random, ran }: ThreadsOptions, ports: Set<MessagePort>) {
+  const { signature, version } = setup;
+  const model = simModel(setup.config.name);
+  const waiting: OpenedBatch[] = [];
+  const cancelled = new Map<number, Set<number>>();
+  let onExit: (code: number) => void = () => {};
+  let port: MessagePort | undefined;
+  let running: Timer | undefined;
+  let loaded = false;
+  let stopping = false;
+  let ended = false;
+
+  const now = () => process.clock.nowUs();
+  const report = (what: ThreadReport, transfer: readonly ArrayBuffer[] = []) => port?.postMessage(what, [...transfer]);
+
+  const end = (code: number) => {
+    if (ended) return;
+    ended = true;
+    stopPolling();
+    running?.cancel();
+    if (port !== undefined) ports.delete(port);
+    // The carrier reads what is left on its side, then closes the line.
+    onExit(code);
+  };
+
+  const answer = (opened: OpenedBatch, runUs: number) => {
+    const [input] = opened.joined;
+    if (input === undefined) throw new NereidError('INTERNAL', 'a batch without its input');
+    const rows = input.shape[0] ?? 0;
+    const outputs = [
+      { name: 'B', datatype: 'INT32', shape: input.shape, data: input.data },
+      { name: 'VERSION', datatype: 'INT32', shape: [rows, 1], data: bytesOf(Array(rows).fill(Number(version))) },
+    ] as const;
+    const { frame, others } = packResult(signature, opened.sequence, timing(runUs), outputs, false);
+    if (others.length > 0) throw new NereidError('INTERNAL', 'a result larger than simulated models give');
+    report(frame, [frame]);
+  };
+
+  const fail = (opened: OpenedBatch, executed: boolean, runUs: number, code: 'INTERNAL' | 'CANCELLED') => {
+    const error = { code, message: code === 'INTERNAL' ? 'the model threw' : 'Request cancelled' };
+    const outcomes = opened.rows.map(() => ({ ok: false, error }) as const);
+    report({ kind: 'outcomes', sequence: opened.sequence, executed, timing: timing(runUs), outcomes });
+  };
+
+  const finish = (opened: OpenedBatch, runUs: number) => {
+    running = undefined;
+    if (random.next() < model.crashShare) {
+      end(1);
+      return;
+    }
+    if (random.next() < model.throwShare) fail(opened, true, runUs, 'INTERNAL');
+    else answer(opened, runUs);
+    next();
+  };
+
+  const next = () => {
+    if (ended || running !== undefined || !loaded) return;
+    const opened = waiting.shift();
+    if (opened === undefined) {
+      if (stopping) end(0);
+      return;
+    }
+    if (cancelled.get(opened.sequence)?.size === opened.rows.length) {
+      fail(opened, false, 0, 'CANCELLED');
+      next();
+      return;
+    }
+    ran({ worker: process.name, model: model.name, version, rows: opened.rows, tokens: tokensOf(opened) });
+    const runUs = runTime(model, random);
+    running = process.clock.at(now() + runUs, () => finish(opened, runUs));
+  };
+
+  const take = (order: ThreadOrder) => {
+    if (order instanceof ArrayBuffer) waiting.push(openBatch(signature, order));
+    else if (!('kind' in order)) waiting.push(openBatch(signature, order[0]));
+    else if (order.kind === 'cancel') {
+      const positions = cancelled.get(order.sequence) ?? new Set();
+      cancelled.set(order.sequence, positions.add(order.position));
+    } else stopping = true;
+    next();
+  };
+
+  const stopPolling = process.eachTurn(() => {
+    if (port === undefined || ended) return;
+    for (let got = receiveMessageOnPort(port); got !== undefined && !ended; got = receiveMessageOnPort(port)) {
+      take(got.message as ThreadOrder);
+    }
+  });
+
+  running = process.clock.at(now() + between(random, 1_000, LOAD_US_MAX), () => {
+    running = undefined;
+    loaded = true;
+    report({ kind: 'loaded', needsRequests: false });
+    next();
+  });
+
+  return {
+    postMessage(line: MessagePort) {
+      port = line;
+      ports.add(line);
+    },
+    on(event: 'error' | 'exit', callback: (code: number) => void) {
+      if (event === 'exit') onExit = callback;
+    },
+  };
+}
+
+function timing(runUs: number): ThreadTiming {
+  return { waitNs: 0, inputNs: 0, inferNs: runUs * 1000, outputNs: 0 };
+}
+
+/** Most runs take about the mean; the slowest are rare. */
+function runTime({ runUsMin, runUsMax }: SimModel, random: Random): number {
+  return between(random, runUsMin, runUsMin + (runUsMax - runUsMin) * random.next());
+}
+
+function tokensOf({ joined, rows }: OpenedBatch): (number | 'mixed')[] {
+  const [input] = joined;
+  const values = input === undefined ? new Int32Array() : valuesOf(input.data);
+  const length = input?.shape[1] ?? 0;
+  let at = 0;
+  return rows.map((count) => {
+    const own = values.subarray(at, at + count * length);
+    at += count * length;
+    const [token] = own;
+    return token !== undefined && own.every((value) => value === token) ? token : 'mixed';
+  });
+}

@@ -1,0 +1,178 @@
+/** One simulation: a cluster under a seed and a mix of faults, from its start to its end, with all checks. */
+import { type Random, seededRandom } from '@nereid/runtime';
+import type { Role } from '@nereid/transport';
+import { createSimChecks, type Violation } from './sim-checks.ts';
+import { createSimClients, knowsModels, type SimClients } from './sim-clients.ts';
+import { createSimCluster, type SimCluster } from './sim-cluster.ts';
+import type { SimNetwork } from './sim-connector.ts';
+import { becomesQuiet, endsInOrder } from './sim-end.ts';
+import { createSimFaults, type Fault } from './sim-faults.ts';
+import { between, pick, SIM_MODELS } from './sim-models.ts';
+import { createSimRedis, type SimRedis } from './sim-redis.ts';
+import { createSimWorld, type SimWorld } from './sim-world.ts';
+import { type Switches, switchOff } from './switches.ts';
+
+export interface Mix {
+  /** `none`; one `single` fault; or a `storm` of them. */
+  readonly faults: 'none' | 'single' | 'storm';
+  readonly kinds: readonly Fault[];
+  readonly victims: readonly Role[];
+}
+
+export interface Simulation {
+  readonly seed: number;
+  readonly mix: Mix;
+  readonly switches?: Switches;
+  /** How many processes there are at the start, in place of what the seed says. */
+  readonly sizes?: Readonly<Record<Role, number>>;
+  /** Of the network, in place of what the seed says. */
+  readonly network?: Partial<SimNetwork>;
+  /** Makes things go wrong by plan; called when the traffic starts. */
+  readonly plan?: (course: Course) => void;
+  /** Told of each fault. */
+  readonly note?: (text: string) => void;
+}
+
+export interface SimReport {
+  readonly violations: readonly Violation[];
+  readonly requests: number;
+  readonly counts: Readonly<Record<string, number>>;
+  /** The longest that a request waited for an answer. */
+  readonly longestWaitUs: number;
+  readonly events: number;
+  /** Equal for two runs of one seed. */
+  readonly trace: string;
+}
+
+const READY_US = 20_000_000;
+const TRAFFIC_US = 6_000_000;
+const FAULT_GAP_US = 900_000;
+/** After the last fault all must be over within this time; nothing in it may take longer. */
+const DRAIN_US = 30_000_000;
+
+export async function simulate(simulation: Simulation): Promise<SimReport> {
+  const { seed, mix, switches = switchOff(), note = () => {} } = simulation;
+  const random = seededRandom(seed);
+  const world = createSimWorld((process, error) => {
+    const stack = error instanceof Error ? error.stack : error;
+    checks.fail('crash', `${process} threw ${stack}`);
+  });
+  const checks = createSimChecks({
+    nowUs: world.nowUs,
+    once: mix.faults === 'none',
+    // A version that no worker holds for a while is not there, as Triton says it.
+    allowed: (code, text) =>
+      mix.faults !== 'none' && (code === 'UNAVAILABLE' || text.endsWith('has no available versions')),
+  });
+  const redis = createSimRedis(world);
+  const builds = new Map<string, number>();
+  const build = (model: string) => builds.get(model) ?? 1;
+  const network = {
+    latencyUsMin: 50,
+    slowUsMax: 150_000,
+    latencyUsMax: pick(random, [300, 300, 2_000]),
+    slowShare: mix.faults === 'storm' ? pick(random, [0, 0, 0.02, 0.15]) : 0,
+    noticeLossShare: mix.faults === 'none' ? 0 : 0.3,
+    ...simulation.network,
+  };
+  const failed = (id: string, what: 'start' | 'stop', error: unknown) => {
+    note(`${(world.nowUs() / 1e6).toFixed(6)} s: ${id} does not ${what}: ${error}`);
+    if (mix.faults === 'none') checks.fail('L1', `${id} does not ${what}: ${error}`);
+  };
+  const cluster = createSimCluster({ world, random, redis, checks, switches, network, build, failed });
+  const clients = createSimClients({ world, random, cluster, checks, lateAllowed: mix.faults === 'storm' });
+  const reload = (model: string) => {
+    builds.set(model, build(model) + 1);
+    for (const { process, coordinator, directory, id } of cluster.living('coordinator')) {
+      process.at(0, () => {
+        // Refused where the coordinator does not own it, or loses it on the way.
+        if (directory.owner(model)?.owner === id) coordinator?.loadModel(model).catch(() => {});
+      });
+    }
+  };
+  const faults = createSimFaults({
+    world,
+    random,
+    cluster,
+    redis,
+    clients,
+    kinds: mix.kinds,
+    victims: mix.victims,
+    sameIds: switches.sameIds,
+    reload,
+    note: (text) => note(`${(world.nowUs() / 1e6).toFixed(6)} s: ${text}`),
+  });
+  const course: Course = { world, redis, cluster, clients, fail: checks.fail };
+
+  startAll(cluster, simulation.sizes ?? sizesOf(random));
+  if (await becomesReady(course)) {
+    const fromUs = world.nowUs();
+    const untilUs = fromUs + TRAFFIC_US;
+    clients.start(untilUs);
+    simulation.plan?.(course);
+    if (mix.faults === 'storm') faults.storm(fromUs, untilUs, FAULT_GAP_US);
+    if (mix.faults === 'single') faults.once(between(random, fromUs + TRAFFIC_US / 4, fromUs + TRAFFIC_US / 2));
+    await world.run(untilUs);
+    if ((await drains(course)) && (await becomesQuiet(course))) await endsInOrder(course);
+  }
+  for (const member of cluster.members) member.close();
+  return report(course, checks.violations);
+}
+
+export interface Course {
+  readonly world: SimWorld;
+  readonly redis: SimRedis;
+  readonly cluster: SimCluster;
+  readonly clients: SimClients;
+  readonly fail: (check: Violation['check'], text: string) => void;
+}
+
+function sizesOf(random: Random): Readonly<Record<Role, number>> {
+  return {
+    gateway: pick(random, [1, 2, 3]),
+    coordinator: pick(random, [1, 2, 2, 3]),
+    worker: pick(random, [1, 2, 3, 4]),
+  };
+}
+
+function startAll(cluster: SimCluster, sizes: Readonly<Record<Role, number>>): void {
+  for (const role of ['gateway', 'coordinator', 'worker'] as const) {
+    for (let count = sizes[role]; count > 0; count--) cluster.start(role);
+  }
+}
+
+async function becomesReady({ world, cluster, fail }: Course): Promise<boolean> {
+  const ready = () => cluster.living('gateway').every(knowsModels);
+  await world.run(world.nowUs() + READY_US, ready);
+  for (const { id, directory, gateway } of cluster.living('gateway')) {
+    for (const { name, versions } of SIM_MODELS) {
+      if (versions.every((version) => gateway?.modelReady(name, version))) continue;
+      const states = directory.record(name)?.versions.map(({ state, reason }) => `${state} ${reason}`);
+      fail('L1', `${name} is not ready at ${id}: ${states}, owner ${directory.owner(name)?.owner}`);
+    }
+  }
+  return ready();
+}
+
+/** L1: everything that was asked has its outcome. */
+async function drains({ world, clients, fail }: Course): Promise<boolean> {
+  const answered = () => clients.waiting().length === 0;
+  await world.run(world.nowUs() + DRAIN_US, answered);
+  for (const { token, model, gateway } of clients.waiting()) {
+    fail('L1', `request ${token} to ${model} at ${gateway} has no outcome`);
+  }
+  return answered();
+}
+
+function report({ world, clients }: Course, violations: readonly Violation[]): SimReport {
+  const counts: Record<string, number> = {};
+  let longestWaitUs = 0;
+  for (const { outcome, broken, late } of clients.sent) {
+    const what = late ? 'late' : outcome?.ok ? 'ok' : (outcome?.error.code ?? (broken ? 'broken' : 'waiting'));
+    counts[what] = (counts[what] ?? 0) + 1;
+  }
+  for (const { answeredUs, sentUs } of clients.sent)
+    longestWaitUs = Math.max(longestWaitUs, (answeredUs ?? 0) - sentUs);
+  const trace = JSON.stringify([world.events, world.nowUs(), clients.sent.map(({ answeredUs }) => answeredUs)]);
+  return { violations, requests: clients.sent.length, counts, longestWaitUs, events: world.events, trace };
+}
