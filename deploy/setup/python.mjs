@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { CACHE, ROOT, VENV } from './checkout.mjs';
 import { errorLine, findProgram, logFile, runCommand } from './command.mjs';
 import { step } from './progress.mjs';
-import { hashOf, isStamped, writeStamp } from './stamp.mjs';
+import { hashOf, isStamped, removeStamp, writeStamp } from './stamp.mjs';
 
 const REQUIREMENTS = join(ROOT, 'test', 'conformance', 'requirements.txt');
 // ensurepip is what a Debian without python3-venv lacks.
@@ -28,6 +28,8 @@ export async function ensurePython() {
   const python = join(VENV, 'bin', 'python');
   const key = hashOf({ texts: [CACHE, executable, major, minor] });
   if (isStamped('venv', key) && existsSync(python)) return { python };
+  // A new environment has none of the packages that an old one had.
+  removeStamp('python-packages');
   const made = await step('making a Python environment', () =>
     runCommand(found, ['-m', 'venv', '--clear', VENV], { log: 'venv' }),
   );

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { CACHE, ROOT } from './checkout.mjs';
 
@@ -19,6 +19,11 @@ export function isStamped(name, key) {
 export function writeStamp(name, key) {
   mkdirSync(join(CACHE, 'stamps'), { recursive: true });
   writeFileSync(stampFile(name), key);
+}
+
+/** The step has to be done again, whatever its inputs: what it made is gone. */
+export function removeStamp(name) {
+  rmSync(stampFile(name), { force: true });
 }
 
 /** One hash over texts and the names and contents of files. */

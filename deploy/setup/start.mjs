@@ -3,6 +3,7 @@ import { constants as osConstants } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CLI, MODEL_REPOSITORY, ROOT, setting, toolEnvironment } from './checkout.mjs';
 import { firstAnswers } from './first-answer.mjs';
+import { firstJobs } from './first-jobs.mjs';
 import { whenNpmEnds } from './parent.mjs';
 import { becomesReady } from './ready.mjs';
 import { sampleRepository } from './samples.mjs';
@@ -48,6 +49,7 @@ async function serve() {
     const hasEnded = () => endedWith !== undefined;
     if (started !== undefined && (await becomesReady(started, hasEnded, READY_LIMIT_MS))) {
       for (const line of await firstAnswers(started)) console.log(line);
+      for (const line of await firstJobs(started)) console.log(line);
       console.log(`serving on ${started}; Ctrl-C stops it`);
     } else if (!hasEnded()) {
       console.error(

@@ -67,12 +67,12 @@ export function readVitestReport({ testResults }) {
   return { passed, failed: failures.length, failures: failures.map((text) => lines(text, FAILURE_LINES_MAX)), notes };
 }
 
-/** The recorded cases. @returns {Promise<StageResult>} */
-export async function conformanceStage(globs) {
+/** The recorded cases, in mode `one` or `apart`. @returns {Promise<StageResult>} */
+export async function conformanceStage(mode, globs) {
   const script = join(ROOT, 'test', 'conformance', 'run.mjs');
   const env = toolEnvironment({ ORACLE_VENV: VENV });
-  const args = [script, ...globs.flatMap((glob) => ['--case', glob])];
-  const { code, output } = await runCommand(process.execPath, args, { env, log: 'conformance' });
+  const args = [script, '--mode', mode, ...globs.flatMap((glob) => ['--case', glob])];
+  const { code, output } = await runCommand(process.execPath, args, { env, log: `conformance-${mode}` });
   const [, passed, failed] = /(\d+) passed, (\d+) failed\s*$/.exec(output) ?? [];
   if (passed === undefined) return { passed: 0, failed: 1, failures: [lines(output, FAILURE_LINES_MAX)], notes: [] };
   const notes = output.split('\n').filter((line) => / left out, | different on purpose$/.test(line));

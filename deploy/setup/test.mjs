@@ -7,6 +7,11 @@ import { conformanceStage, programStage, vitestFilter, vitestStage } from './tes
 // npm test -- FILTER: set-up, then every check. FILTER is a part of a test file's path or of a test's name, or a
 // glob of recorded cases such as 'types_http/*'. The last line is "N passed, N failed".
 
+const CONFORMANCE_MODES = [
+  ['one', 'one process'],
+  ['apart', 'separate processes'],
+];
+
 const arguments_ = process.argv.slice(2).filter((argument) => argument !== '--yes');
 const [filter] = arguments_;
 
@@ -23,6 +28,7 @@ try {
 async function chooseStages() {
   // Loaded late: its module reads files that an incomplete checkout lacks.
   const { selectCases } = await import('../../test/conformance/selection.mjs');
+  const { hasRedis } = await import('../../test/private-redis.mjs');
   const globs = filter === undefined ? [] : [filter];
   const cases = selectCases(globs);
   const namesCases = filter !== undefined && cases.names.length + cases.leftOut.size > 0;
@@ -35,9 +41,12 @@ async function chooseStages() {
   if (!namesCases) stages.push({ name: 'tests', run: () => vitestStage(vitestFilter(filter)) });
   if (filter === undefined || namesCases) {
     const { missing } = await ensurePythonPackages();
-    const name = 'recorded cases';
-    if (missing === undefined) stages.push({ name, run: () => conformanceStage(globs) });
-    else stages.push({ name, missing: `${cases.names.length} ${name} were not run: ${missing}` });
+    for (const [mode, how] of CONFORMANCE_MODES) {
+      const name = `recorded cases (${how})`;
+      const why = missing ?? (mode === 'apart' && !hasRedis() ? 'no Redis server is on PATH' : undefined);
+      if (why === undefined) stages.push({ name, run: () => conformanceStage(mode, globs) });
+      else stages.push({ name, missing: `${cases.names.length} ${name} were not run: ${why}` });
+    }
   }
   return stages;
 }
