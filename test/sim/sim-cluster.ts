@@ -51,9 +51,20 @@ export interface ClusterOptions {
   readonly checks: SimChecks;
   readonly switches: Switches;
   readonly network: SimNetwork;
+  readonly settings: ClusterSettings;
   readonly failed: (id: ProcessId, what: 'start' | 'stop', error: unknown) => void;
   /** Counted up by a reload: what is in the repositories now. */
   readonly build: (model: string) => number;
+}
+
+export interface ClusterSettings {
+  readonly controlMode: 'none' | 'explicit';
+  /** Unread messages that a mailbox takes. */
+  readonly mailbox_messages_max: number;
+  /** Requests that may wait in a version. */
+  readonly queue_max: number;
+  /** Share of models that a worker after the first takes. */
+  readonly heldShare: number;
 }
 
 export interface SimCluster {
@@ -65,14 +76,14 @@ export interface SimCluster {
 }
 
 const PREFIXES: Readonly<Record<Role, string>> = { gateway: 'gw', coordinator: 'co', worker: 'wk' };
-const MAILBOX_LIMITS = { messages_max: LIMITS.mailbox_messages_max, bytes_max: LIMITS.mailbox_bytes_max };
 export const REDIS_PREFIX = 'nereid';
 const SUPERVISOR_US = 500_000;
 const ORIGIN_US_MAX = 1e9;
 const STOP_DEADLINE_MS = 10_000;
 
 export function createSimCluster(options: ClusterOptions): SimCluster {
-  const { world, random, redis, switches } = options;
+  const { world, random, redis, switches, settings } = options;
+  const limits = { messages_max: settings.mailbox_messages_max, bytes_max: LIMITS.mailbox_bytes_max };
   const scripts = simScripts(switches.scripts);
   const members: Member[] = [];
   const stopping = new Set<Member>();
@@ -85,7 +96,7 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
     const own = seededRandom(Math.floor(random.next() * 2 ** 32));
     const connector = createSimConnector({ world, process, random: own, redis, scripts, network: options.network });
     const lane = { connector, prefix: REDIS_PREFIX, log: LOG, clock: process.clock, timing: registered };
-    const redisTransport = createRedisTransport({ ...lane, limits: MAILBOX_LIMITS });
+    const redisTransport = createRedisTransport({ ...lane, limits });
     // What is taken out of a role is hidden from the checks, which look at what passes its mailbox.
     const watched = role === 'worker' ? options.checks.watchWorker(id, redisTransport) : redisTransport;
     const transport = switches.transport(role, watched);
@@ -98,9 +109,20 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
         await remote.register(record);
       },
     };
+    const holdsAll = role !== 'worker' || !members.some((other) => other.role === 'worker' && other.process.alive);
+    const held = SIM_MODELS.filter(() => own.next() < settings.heldShare || holdsAll).map(({ name }) => name);
     const threads = createSimThreads({ process, random: own, ran: options.checks.ran });
     const shown = switches.directory(directory);
-    const context: RoleContext = { ...options, id, process, transport, directory: shown, timing: registered, threads };
+    const context: RoleContext = {
+      ...options,
+      id,
+      process,
+      transport,
+      directory: shown,
+      timing: registered,
+      threads,
+      held,
+    };
     const running = startRole(role, context);
     // What cannot start ends, and a supervisor starts another.
     const startUp = async () => {
@@ -160,6 +182,8 @@ interface RoleContext extends ClusterOptions {
   readonly directory: RedisDirectory<ModelRecord>;
   readonly timing: Timing;
   readonly threads: ReturnType<typeof createSimThreads>;
+  /** Models that a worker takes. */
+  readonly held: readonly string[];
 }
 
 interface RunningRole {
@@ -194,7 +218,7 @@ function startGateway({ id, process, transport, directory, timing }: RoleContext
   };
 }
 
-function startCoordinator({ id, process, transport, directory, timing, build }: RoleContext): RunningRole {
+function startCoordinator({ id, process, transport, directory, timing, build, settings }: RoleContext): RunningRole {
   const coordinator = createCoordinator({
     id,
     clock: process.clock,
@@ -207,7 +231,7 @@ function startCoordinator({ id, process, transport, directory, timing, build }: 
       read: async (name) => modelSource(name, build(name)),
       versions: async (name) => modelSource(name, build(name)).versions,
     },
-    options: { controlMode: 'explicit', loadModels: ['*'] },
+    options: { controlMode: settings.controlMode, loadModels: ['*'], queueMax: settings.queue_max },
     timing,
   });
   return {
@@ -219,7 +243,7 @@ function startCoordinator({ id, process, transport, directory, timing, build }: 
 }
 
 function startWorker(context: RoleContext): RunningRole {
-  const { id, process, transport, directory, timing, build, threads } = context;
+  const { id, process, transport, directory, timing, build, threads, held } = context;
   let lapses = 0;
   const worker = createWorker({
     id,
@@ -228,6 +252,7 @@ function startWorker(context: RoleContext): RunningRole {
     transport,
     directory,
     findModel: () => '',
+    holds: (model) => held.includes(model),
     hashModel: async (name) => contentHash(name, build(name)),
     backendSettings: {},
     loadsMax: 4,

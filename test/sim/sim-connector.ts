@@ -1,14 +1,9 @@
-/**
- * The connections of one simulated process to Redis, in place of ioredis' below the real transport
- * and directory. Commands of a connection run in order, each some time after it was sent, and their
- * replies come back in order.
- *
- * A connection that breaks loses any subset of the commands on their way, runs some of the others
- * late, and loses all replies: what Redis answers to it afterwards goes nowhere, and so do messages
- * that a pop left waiting takes. Redis drops such a half-open pop after a while.
- */
+/** The connections of one simulated process to Redis, in place of ioredis' below the real transport and directory. */
 import type { Random, Timer } from '@nereid/runtime';
 import type { RedisConnection, RedisConnector } from '@nereid/transport';
+import { createSimClient } from './sim-client.ts';
+import { createFlights } from './sim-flights.ts';
+import { between } from './sim-models.ts';
 import type { SimRedis } from './sim-redis.ts';
 import type { Script } from './sim-scripts.ts';
 import type { SimProcess, SimWorld } from './sim-world.ts';
@@ -45,27 +40,10 @@ export interface SimConnector extends RedisConnector {
   cut(us: number): void;
 }
 
-const LOST_SHARE = 0.5;
-const LATE_SHARE = 0.2;
-const LATE_US_MAX = 1_000_000;
-const HALF_OPEN_US_MAX = 3_000_000;
 const DIAL_US_MIN = 1_000;
 const DIAL_US_MAX = 40_000;
 /** Dials are repeated at growing intervals: after a long outage the next may be so late. */
 const REDIAL_US_MAX = 1_000_000;
-
-/** What a command does at Redis; it answers at once, later or never, and says how to stop what it leaves waiting. */
-type Command = (answer: (value: unknown) => void) => (() => void) | undefined;
-
-interface Flight {
-  readonly reject: (error: Error) => void;
-  /** Runs it at Redis, whatever has become of the connection. */
-  readonly run: () => void;
-  /** Set while it is on its way to Redis. */
-  arrival: Timer | undefined;
-  /** Set while it waits at Redis. */
-  leave: (() => void) | undefined;
-}
 
 interface Connection {
   readonly kind: ConnectionKind;
@@ -115,26 +93,24 @@ interface Shared extends SimConnectorOptions {
   readonly awayUntilUs: Record<ConnectionKind, number>;
 }
 
+/**
+ * States: *away* until `ready` dials and after each loss, from which it dials again by itself; *ready*,
+ * when commands are taken; *closed*.
+ */
 function createConnection(kind: ConnectionKind, shared: Shared, forget: () => void): Connection {
-  const { world, process, random, redis, scripts, network } = shared;
-  const flights = new Set<Flight>();
+  const { world, process, random, redis, network } = shared;
   const watchers = new Set<(event: 'lost' | 'ready') => void>();
-  const listeners: ((channel: string, notice: string) => void)[] = [];
-  const subscriptions = new Set<() => void>();
   let state: 'away' | 'ready' | 'closed' = 'away';
   let dialling: Timer | undefined;
   let waiting: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
   let runId: string | undefined;
-  /** Counts the connections made; what belongs to an earlier one comes to nothing. */
-  let generation = 0;
-  let lastArrivalUs = 0;
-  let lastReplyUs = 0;
 
   const travelUs = () => {
     const most = random.next() < network.slowShare ? network.slowUsMax : network.latencyUsMax;
-    return network.latencyUsMin + random.next() * (most - network.latencyUsMin);
+    return between(random, network.latencyUsMin, most);
   };
   const departUs = () => Math.max(world.nowUs(), shared.cutUntilUs);
+  const flights = createFlights({ ...shared, departUs, travelUs });
   const tell = (event: 'lost' | 'ready') => {
     for (const watcher of [...watchers]) if (watchers.has(watcher)) watcher(event);
   };
@@ -143,8 +119,7 @@ function createConnection(kind: ConnectionKind, shared: Shared, forget: () => vo
     if (dialling !== undefined || state !== 'away') return;
     const fromUs = Math.max(departUs(), shared.awayUntilUs[kind]);
     const met = random.next() * Math.min(REDIAL_US_MAX, fromUs - world.nowUs());
-    const timeUs = fromUs + met + DIAL_US_MIN + random.next() * (DIAL_US_MAX - DIAL_US_MIN);
-    dialling = process.at(timeUs, () => {
+    dialling = process.at(fromUs + met + between(random, DIAL_US_MIN, DIAL_US_MAX), () => {
       dialling = undefined;
       if (Math.max(shared.cutUntilUs, shared.awayUntilUs[kind]) > world.nowUs()) {
         dial();
@@ -159,37 +134,15 @@ function createConnection(kind: ConnectionKind, shared: Shared, forget: () => vo
     });
   };
 
-  const loseFlights = () => {
-    for (const flight of flights) {
-      const { arrival, leave } = flight;
-      const fate = random.next();
-      if (leave !== undefined) world.at(world.nowUs() + random.next() * HALF_OPEN_US_MAX, leave);
-      if (arrival !== undefined && fate < LOST_SHARE + LATE_SHARE) {
-        arrival.cancel();
-        if (fate >= LOST_SHARE) runLate(flight);
-      }
-      process.at(0, () => flight.reject(new Error('Connection is closed.')));
-    }
-    flights.clear();
-    for (const stop of subscriptions) stop();
-    subscriptions.clear();
-  };
-
-  /** What is late for one Redis never runs in the next. */
-  const runLate = ({ run }: Flight) => {
-    const known = redis.runId;
-    world.at(world.nowUs() + random.next() * LATE_US_MAX, () => {
-      if (redis.runId === known) run();
-    });
+  const lose = () => {
+    flights.lose();
+    client.lose();
   };
 
   const breakUp = () => {
     if (state !== 'ready') return;
     state = 'away';
-    generation++;
-    lastArrivalUs = 0;
-    lastReplyUs = 0;
-    loseFlights();
+    lose();
     process.at(0, () => {
       if (state === 'closed') return;
       tell('lost');
@@ -197,87 +150,23 @@ function createConnection(kind: ConnectionKind, shared: Shared, forget: () => vo
     });
   };
 
-  const send = (command: Command): Promise<unknown> =>
-    new Promise((resolve, reject) => {
-      if (state !== 'ready' || !process.alive) {
-        reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"));
-        return;
+  const client = createSimClient({
+    redis,
+    scripts: shared.scripts,
+    breakUp,
+    send: (command) =>
+      state === 'ready' && process.alive
+        ? flights.send(command)
+        : Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false")),
+    notice(hear) {
+      if (shared.cutUntilUs <= world.nowUs() && random.next() >= network.noticeLossShare) {
+        process.at(world.nowUs() + travelUs(), hear);
       }
-      const born = generation;
-      const flight: Flight = {
-        reject,
-        arrival: undefined,
-        leave: undefined,
-        run() {
-          flight.arrival = undefined;
-          flight.leave = command((value) => {
-            flight.leave = undefined;
-            if (generation !== born) return;
-            lastReplyUs = Math.max(lastReplyUs, departUs() + travelUs());
-            process.at(lastReplyUs, () => {
-              if (flights.delete(flight)) resolve(value);
-            });
-          });
-        },
-      };
-      flights.add(flight);
-      lastArrivalUs = Math.max(lastArrivalUs, departUs() + travelUs());
-      flight.arrival = world.at(lastArrivalUs, flight.run);
-    });
-
-  const atOnce = (act: () => unknown) =>
-    send((answer) => {
-      answer(act());
-      return undefined;
-    });
-
-  const close = () => {
-    if (state === 'closed') return;
-    if (state === 'ready') loseFlights();
-    state = 'closed';
-    generation++;
-    dialling?.cancel();
-    for (const { reject } of waiting.splice(0)) reject(new Error('closed'));
-    watchers.clear();
-    forget();
-  };
-
-  const subscribe = (channel: string) =>
-    atOnce(() => {
-      const born = generation;
-      const stop = redis.subscribe(channel, (notice) => {
-        if (shared.cutUntilUs > world.nowUs() || random.next() < network.noticeLossShare) return;
-        process.at(world.nowUs() + travelUs(), () => {
-          if (generation === born) for (const listener of listeners) listener(channel, notice);
-        });
-      });
-      subscriptions.add(stop);
-      return 1;
-    });
-
-  /** As much of ioredis' client as transport and directory use. */
-  const client: Record<string, unknown> = {
-    defineCommand(name: string, { numberOfKeys }: { readonly numberOfKeys: number }) {
-      const script = scripts[name];
-      if (script === undefined) throw new Error(`the simulated Redis does not know the script '${name}'`);
-      client[name] = (...all: readonly (string | number | Buffer)[]) => {
-        const keys = all.slice(0, numberOfKeys).map(String);
-        const args = all.slice(numberOfKeys).map((value) => (typeof value === 'number' ? `${value}` : value));
-        return atOnce(() => script(redis, keys, args));
-      };
     },
-    blmpopBuffer: (waitS: number, _keys: number, list: string, _end: 'LEFT', _count: 'COUNT', count: number) =>
-      send((answer) => redis.pop(list, count, waitS * 1000, answer)),
-    del: (...keys: readonly string[]) => atOnce(() => keys.forEach(redis.delete)),
-    subscribe,
-    on(event: string, listener: (channel: string, notice: string) => void) {
-      if (event === 'message') listeners.push(listener);
-    },
-    disconnect: breakUp,
-  };
+  });
 
   const shown: RedisConnection = {
-    client: client as unknown as RedisConnection['client'],
+    client: client.shown,
     get isReady() {
       return state === 'ready';
     },
@@ -296,7 +185,15 @@ function createConnection(kind: ConnectionKind, shared: Shared, forget: () => vo
       watchers.add(own);
       return () => void watchers.delete(own);
     },
-    close,
+    close() {
+      if (state === 'closed') return;
+      if (state === 'ready') lose();
+      state = 'closed';
+      dialling?.cancel();
+      for (const { reject } of waiting.splice(0)) reject(new Error('closed'));
+      watchers.clear();
+      forget();
+    },
   };
   return { kind, shown, breakUp };
 }

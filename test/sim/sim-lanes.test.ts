@@ -26,7 +26,7 @@ function lane() {
     process,
     random: seededRandom(1),
     redis: createSimRedis(world),
-    scripts: simScripts({ newEpochs: true, epochMemory: true, expireMailboxes: true }),
+    scripts: simScripts({ newEpochs: true, epochMemory: true, grace: true, expireMailboxes: true }),
     network: { latencyUsMin: 50, latencyUsMax: 500, slowShare: 0, slowUsMax: 0, noticeLossShare: 0.3 },
   });
   const goOn = async () => {

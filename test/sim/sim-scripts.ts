@@ -10,6 +10,8 @@ export interface ScriptRules {
   readonly newEpochs: boolean;
   /** False: the counter of epochs falls behind what living processes have seen, once Redis has forgotten some. */
   readonly epochMemory: boolean;
+  /** R11: false lets leases and registrations run out, and be taken, at once after a Redis that began anew. */
+  readonly grace: boolean;
   /** R36: false keeps mailboxes that nobody reads. */
   readonly expireMailboxes: boolean;
 }
@@ -141,7 +143,7 @@ function directory(redis: SimRedis, keys: readonly string[], args: readonly stri
   };
   if (rules.epochMemory) raise(Number(highest));
   let grace = Number(metaField('grace') ?? 0);
-  if (sinceRun !== '' && sinceRun !== run && metaField('graced') !== run) {
+  if (rules.grace && sinceRun !== '' && sinceRun !== run && metaField('graced') !== run) {
     grace = redis.nowMs() + Number(graceMs);
     setField(meta, 'graced', run);
     setField(meta, 'grace', `${grace}`);

@@ -3,7 +3,7 @@ import { type Random, seededRandom } from '@nereid/runtime';
 import type { Role } from '@nereid/transport';
 import { createSimChecks, type Violation } from './sim-checks.ts';
 import { createSimClients, knowsModels, type SimClients } from './sim-clients.ts';
-import { createSimCluster, type SimCluster } from './sim-cluster.ts';
+import { type ClusterSettings, createSimCluster, type SimCluster } from './sim-cluster.ts';
 import type { SimNetwork } from './sim-connector.ts';
 import { becomesQuiet, endsInOrder } from './sim-end.ts';
 import { createSimFaults, type Fault } from './sim-faults.ts';
@@ -79,7 +79,17 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
     note(`${(world.nowUs() / 1e6).toFixed(6)} s: ${id} does not ${what}: ${error}`);
     if (mix.faults === 'none') checks.fail('L1', `${id} does not ${what}: ${error}`);
   };
-  const cluster = createSimCluster({ world, random, redis, checks, switches, network, build, failed });
+  const cluster = createSimCluster({
+    world,
+    random,
+    redis,
+    checks,
+    switches,
+    network,
+    build,
+    failed,
+    settings: settingsOf(random, mix),
+  });
   const clients = createSimClients({ world, random, cluster, checks, lateAllowed: mix.faults === 'storm' });
   const reload = (model: string) => {
     builds.set(model, build(model) + 1);
@@ -125,6 +135,15 @@ export interface Course {
   readonly cluster: SimCluster;
   readonly clients: SimClients;
   readonly fail: (check: Violation['check'], text: string) => void;
+}
+
+function settingsOf(random: Random, { faults }: Mix): ClusterSettings {
+  return {
+    controlMode: pick(random, ['explicit', 'explicit', 'none']),
+    mailbox_messages_max: faults === 'storm' ? pick(random, [1_000, 1_000, 30]) : 1_000,
+    queue_max: faults === 'storm' ? pick(random, [1_000, 1_000, 20]) : 1_000,
+    heldShare: pick(random, [1, 1, 0.6]),
+  };
 }
 
 function sizesOf(random: Random): Readonly<Record<Role, number>> {

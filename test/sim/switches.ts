@@ -1,6 +1,6 @@
 /**
  * Rules of docs/protocol.md taken out, from outside of the roles: by their timing, by what their
- * transport hands them, by what the simulated Redis does. A check must notice each.
+ * transport hands them, by what the simulated Redis does.
  */
 import {
   compareEpochs,
@@ -18,10 +18,15 @@ export type Rule =
   | 'R2'
   | 'R3'
   | 'R3 tie'
+  | 'R4'
   | 'R5'
+  | 'R6'
   | 'R7'
   | 'R8 sweep'
+  | 'R10'
+  | 'R11'
   | 'R25'
+  | 'R26'
   | 'R28'
   | 'R36'
   /** That epochs never fall behind what a living process has seen (directory-script.ts). */
@@ -49,6 +54,7 @@ export function switchOff(...rules: readonly Rule[]): Switches {
     scripts: {
       newEpochs: !off.has('R2'),
       epochMemory: !off.has('epoch memory'),
+      grace: !off.has('R11'),
       expireMailboxes: !off.has('R36'),
     },
     timing: (timing) => ({
@@ -56,18 +62,37 @@ export function switchOff(...rules: readonly Rule[]): Switches {
       ...(off.has('R8 sweep') ? { resend_ms: NEVER_MS, resend_max_ms: NEVER_MS } : {}),
       ...(off.has('R28') ? { probe_batch_ms: NEVER_MS, probe_worker_ms: NEVER_MS } : {}),
     }),
-    directory: (directory) =>
-      off.has('R5') ? { ...directory, holds: (model, owner) => directory.owner(model)?.owner === owner } : directory,
+    directory: (directory) => ({
+      ...directory,
+      ...(off.has('R5') ? { holds: (model, owner) => directory.owner(model)?.owner === owner } : {}),
+      ...(off.has('R10') ? { registered: () => true } : {}),
+    }),
     transport(role, transport) {
       let made = transport;
-      if (role === 'coordinator' && off.has('R7')) made = { ...made, onInterruption: () => () => {} };
-      if (role === 'worker' && off.has('R25')) made = finishedIdsNeverRunAgain(made);
-      if (role === 'worker' && off.has('R3')) made = unfenced(made, () => true);
-      if (role === 'worker' && off.has('R3 tie')) made = unfenced(made, (sent, seen) => sent.number === seen.number);
+      for (const { rule, of, take } of TAKEN_OUT) if (role === of && off.has(rule)) made = take(made);
       return made;
     },
   };
 }
+
+/** What is taken out of a role by its transport. */
+const TAKEN_OUT: readonly {
+  readonly rule: Rule;
+  readonly of: Role;
+  readonly take: (transport: Transport) => Transport;
+}[] = [
+  { rule: 'R3', of: 'worker', take: (transport) => unfenced(transport, () => true) },
+  {
+    rule: 'R3 tie',
+    of: 'worker',
+    take: (transport) => unfenced(transport, (sent, seen) => sent.number === seen.number),
+  },
+  { rule: 'R4', of: 'coordinator', take: refusalsTellNothing },
+  { rule: 'R6', of: 'coordinator', take: anyEpochWillDo },
+  { rule: 'R7', of: 'coordinator', take: (transport) => ({ ...transport, onInterruption: () => () => {} }) },
+  { rule: 'R25', of: 'worker', take: finishedIdsNeverRunAgain },
+  { rule: 'R26', of: 'coordinator', take: nothingRunsElsewhere },
+];
 
 /** A transport whose mailboxes see other messages than those that come, and send others than they are told to. */
 function altered(
@@ -93,12 +118,51 @@ function altered(
   };
 }
 
+const UNALTERED = (message: Message) => message;
+
+/** R4 off: who is refused does not hear how high to go. */
+function refusalsTellNothing(transport: Transport): Transport {
+  return altered(transport, () => ({
+    sent: UNALTERED,
+    received: (message) => [message.kind === 'refused' ? { ...message, highest: message.sent } : message],
+  }));
+}
+
+/** R6 off: a coordinator takes what was meant for another epoch or another owner as meant for it. */
+function anyEpochWillDo(transport: Transport): Transport {
+  return altered(transport, () => {
+    const own = new Map<string, Epoch>();
+    return {
+      sent(message) {
+        if (message.kind === 'describe' || message.kind === 'execute') own.set(message.model, message.epoch);
+        return message;
+      },
+      received(message) {
+        const epoch = own.get(message.model);
+        const meant = message.kind === 'infer' || message.kind === 'cancel';
+        return [meant && epoch !== undefined ? { ...message, epoch } : message];
+      },
+    };
+  });
+}
+
+/** R26 off: an owner is not told what workers still run for an earlier one. */
+function nothingRunsElsewhere(transport: Transport): Transport {
+  return altered(transport, () => ({
+    sent: UNALTERED,
+    received: (message) =>
+      message.kind === 'described'
+        ? [{ ...message, versions: message.versions.map((version) => ({ ...version, running: [] })) }]
+        : [message],
+  }));
+}
+
 /** R25 off: a worker drops each request that it has ever been sent before. */
 function finishedIdsNeverRunAgain(transport: Transport): Transport {
   return altered(transport, (mailbox) => {
     const seen = new Set<string>();
     return {
-      sent: (message) => message,
+      sent: UNALTERED,
       received(message) {
         if (message.kind !== 'execute') return [message];
         const entries = message.entries.filter(({ id }) => !seen.has(id));
