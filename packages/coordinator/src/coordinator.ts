@@ -1,5 +1,5 @@
 import { LIMITS, type ModelRecord } from '@nereid/config';
-import { type ErrorInfo, errorInfo, type Message, NereidError, type ProcessId } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, type Message, NereidError, NO_HOLDER, type ProcessId } from '@nereid/protocol';
 import type { Clock, Log, Registry } from '@nereid/runtime';
 import {
   type Directory,
@@ -34,8 +34,8 @@ export interface CoordinatorOptions {
   readonly instanceDepth?: number;
   /** Requests that may wait in a version whose config sets no max_queue_size. */
   readonly queueMax?: number;
-  /** How long a load waits for a first worker. */
-  readonly workerWaitMs?: number;
+  /** How long the workers of a model that was taken over have to say what they hold. */
+  readonly takeoverWaitMs?: number;
 }
 
 export interface CoordinatorParts {
@@ -71,7 +71,10 @@ export interface LoadFailure {
  * them and the records go. It is *stopped* with no lease or timer left.
  */
 export interface Coordinator {
-  /** Resolves when each model that falls to it is ready or has failed; the failures are returned. */
+  /**
+   * Resolves when each model that falls to it is ready, has failed, or waits for a worker that takes
+   * it; the failures are returned. Waiting is none with roles apart; in one process nobody can join.
+   */
   start(): Promise<readonly LoadFailure[]>;
   /** Resolves with the model's record once it is ready on each worker; rejects with Triton's text. Only with `explicit`. */
   loadModel(name: string): Promise<ModelRecord>;
@@ -91,7 +94,7 @@ export interface CoordinatorCounts {
 }
 
 const MODEL_LOAD_THREADS = 4;
-const WORKER_WAIT_MS = 10_000;
+const TAKEOVER_WAIT_MS = 10_000;
 const STOP_DEADLINE_MS = 30_000;
 /** A job's request that no queue knows is without its answer for so long before it runs again. */
 const JOB_ANSWER_WAIT_MS = 1_000;
@@ -107,6 +110,8 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   /** Named by the control mode at start. */
   let wanted: readonly string[] = [];
   let stopping = false;
+  /** Whether all that fell to it at its start is taken, and the directory knows. */
+  let start: 'taking' | 'taken' | 'telling' | 'told' = 'taking';
   let stopped: Promise<void> | undefined;
   let running: Running | undefined;
 
@@ -154,7 +159,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       limits: {
         queue_max: options.queueMax ?? LIMITS.requests_queued_max,
         instance_depth: options.instanceDepth,
-        worker_wait_ms: options.workerWaitMs ?? WORKER_WAIT_MS,
+        takeover_wait_ms: options.takeoverWaitMs ?? TAKEOVER_WAIT_MS,
       },
     });
     const unwatch = directory.watch((change) => {
@@ -178,6 +183,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       takeFree();
     });
     ticks.every(times.sweep_ms, () => {
+      void tellStarted();
       owner.workersChanged();
       owner.probe(times);
     });
@@ -193,7 +199,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       ? wanted
       : new Set([
           ...wanted,
-          ...directory.records().flatMap(({ name, versions }) => (versions.some(isReady) ? [name] : [])),
+          ...directory.records().flatMap(({ name, versions }) => (versions.some(isWanted) ? [name] : [])),
         ]);
 
   /** The desired models that nobody owns or minds and that fall to this coordinator now. */
@@ -206,7 +212,10 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   const takeFree = () => {
     if (running === undefined || stopping) return;
     for (const name of freeModels(running.owner)) {
-      running.owner.take(name, false).catch((error) => log.warn({ err: error, model: name }, 'model not taken'));
+      const { owner } = running;
+      owner.take(name, false).catch((error) => {
+        if (!waits(owner, name)) log.warn({ err: error, model: name }, 'model not taken');
+      });
     }
   };
 
@@ -257,6 +266,9 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     return ownerNow();
   };
 
+  /** The load is not over: with roles apart a worker may join that takes the model. */
+  const waits = (owner: Owner, name: string) => parts.timing !== undefined && owner.waitsForHolder(name);
+
   /** Takes models side by side; each that fails is told and the others go on. */
   const takeAll = async (names: readonly string[]): Promise<LoadFailure[]> => {
     const owner = ownerNow();
@@ -267,6 +279,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       } catch (error) {
         // Another coordinator was faster.
         if (directory.owner(name) !== undefined && !owner.minds(name)) return;
+        if (waits(owner, name)) return;
         failures.push({ model: name, error: errorInfo(error) });
       }
     };
@@ -274,13 +287,22 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     return failures.sort((a, b) => (a.model < b.model ? -1 : 1));
   };
 
-  /** For the end: what a directory that does not answer still has of this coordinator runs out by itself. */
-  const tell = async (step: () => Promise<void>) => {
+  /** What a directory that does not answer still has of this coordinator at its end runs out by itself. */
+  const tell = async (step: () => Promise<void>): Promise<boolean> => {
     try {
       await step();
+      return true;
     } catch (error) {
       log.warn({ err: error }, 'the directory was not told');
+      return false;
     }
+  };
+
+  /** Gateways are not ready for want of a coordinator that still takes its models. */
+  const tellStarted = async () => {
+    if (start !== 'taken' || stopping) return;
+    start = 'telling';
+    start = (await tell(() => directory.register({ id, role: 'coordinator', draining: false }))) ? 'told' : 'taken';
   };
 
   const shutDown = async (deadlineMs: number) => {
@@ -307,11 +329,14 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   return {
     async start() {
       running = open();
-      await directory.register({ id, role: 'coordinator', draining: false });
+      await directory.register({ id, role: 'coordinator', draining: false, starting: true });
       wanted = await startupModels(options, parts.reader);
-      const started = takeAll(freeModels(running.owner));
+      const taken = takeAll(freeModels(running.owner));
       if (parts.timing !== undefined) startTicks(parts.timing, running);
-      return started;
+      const failures = await taken;
+      start = 'taken';
+      await tellStarted();
+      return failures;
     },
     loadModel: async (name) => explicitOwner().load(name),
     unloadModel: async (name) => explicitOwner().unload(name),
@@ -342,6 +367,6 @@ interface Running {
   readonly unlink: () => void;
 }
 
-function isReady({ state }: ModelRecord['versions'][number]): boolean {
-  return state === 'READY';
+function isWanted({ state, reason }: ModelRecord['versions'][number]): boolean {
+  return state === 'READY' || reason === NO_HOLDER;
 }

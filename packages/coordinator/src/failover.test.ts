@@ -116,7 +116,7 @@ describe('takeover', () => {
   });
 
   test('where no worker answers in time the model is what it is', async () => {
-    const world = await cluster([fakeModel('m')], { workerWaitMs: 5_000 });
+    const world = await cluster([fakeModel('m')], { takeoverWaitMs: 5_000 });
     await world.startAnother('co-2');
     world.worker.slow = true;
     await world.killFirst();
@@ -559,35 +559,116 @@ describe('workers', () => {
     await settle();
   });
 
-  test('one that takes it and cannot load it fails the load', async () => {
-    const made = fakeCluster([fakeModel('m')], {}, { timing: timing() });
-    started.push({ cluster: made, coordinators: new Set([made.coordinator]) });
+  test('one that takes it and cannot load it does not fail the load where another holds it', async () => {
+    const { made, start } = apart();
     await made.worker('wk-1');
     const failing = await made.worker('wk-2');
     failing.failures.set('1', 'Internal: broken');
-    const over = made.coordinator.start();
-    await settle();
-    expect((await over).map(({ error }) => error.message)).toEqual([expect.stringContaining('Internal: broken')]);
+    expect(await start()).toEqual([]);
+    expect(versionOf(made)).toMatchObject({ state: 'READY', reason: '' });
   });
 
-  test('a model that no worker takes fails in time, and loads when one comes that does', async () => {
-    const made = fakeCluster([fakeModel('m')], { workerWaitMs: 5_000 }, { timing: timing() });
-    started.push({ cluster: made, coordinators: new Set([made.coordinator]) });
-    const other = await made.worker('wk-1');
-    other.holds = false;
-    const over = made.coordinator.start();
+  test('nor does one that says nothing', async () => {
+    const { made, start } = apart();
+    const silent = await made.worker('wk-2');
+    silent.slow = true;
+    await made.worker('wk-1');
+    expect(await start()).toEqual([]);
+    expect(versionOf(made)).toMatchObject({ state: 'READY' });
+  });
+
+  test('two versions may be ready on different workers', async () => {
+    const { made, start } = apart([fakeModel('m', '', { versions: ['1', '2'] })]);
+    for (const [id, fails] of [
+      ['wk-1', '1'],
+      ['wk-2', '2'],
+    ] as const) {
+      const worker = await made.worker(id);
+      worker.failures.set(fails, 'Internal: broken');
+    }
+    expect(await start()).toEqual([]);
+    expect(made.directory.record('m')?.versions.map(({ state }) => state)).toEqual(['READY', 'READY']);
+  });
+
+  test('what this version does not serve fails the load also without any worker, and no worker changes that', async () => {
+    const { made, start } = apart([fakeModel('m', 'sequence_batching {}')]);
+    expect((await start()).map(({ error }) => error.message)).toEqual([expect.stringContaining('Unsupported')]);
+    const worker = await made.worker();
     await settle();
-    await made.pass(4_999);
-    expect(made.directory.record('m')?.versions[0]?.state).toBe('LOADING');
-    await made.pass(1);
-    expect((await over).map(({ error }) => error.message)).toEqual([
-      expect.stringContaining('no worker holds the model'),
-    ]);
-    await made.worker('wk-2');
-    await settle();
-    expect(made.directory.record('m')?.versions[0]?.state).toBe('READY');
+    expect(versionOf(made)?.reason).toContain('Unsupported: sequence_batching');
+    expect(worker.controls).toEqual([]);
+  });
+
+  test('where all that take it fail, the load fails', async () => {
+    const { made, start } = apart();
+    for (const id of ['wk-1', 'wk-2']) {
+      const worker = await made.worker(id);
+      worker.failures.set('1', 'Internal: broken');
+    }
+    expect((await start()).map(({ error }) => error.message)).toEqual([expect.stringContaining('Internal: broken')]);
   });
 });
+
+describe('a model that no worker takes', () => {
+  const NOBODY = { state: 'UNAVAILABLE', reason: 'Unavailable: no worker holds the model' };
+
+  test.each([
+    ['without any worker', false],
+    ['with one that takes others', true],
+  ])('is no failed start, and is loaded when one comes that does: %s', async (_rule, present) => {
+    const { made, start } = apart();
+    if (present) Object.assign(await made.worker('wk-1'), { holds: false });
+    expect(await start()).toEqual([]);
+    expect(versionOf(made)).toMatchObject(NOBODY);
+    const worker = await made.worker('wk-2');
+    await settle();
+    expect(versionOf(made)).toMatchObject({ state: 'READY' });
+    const gateway = made.gateway();
+    const request = gateway.infer(fakeRequest('m'));
+    await settle();
+    worker.finish();
+    await settle();
+    expect(gateway.outcome(request)).toBe('ok');
+  });
+
+  test('waits on under another coordinator, also where it was loaded by name', async () => {
+    const { made, start, coordinators } = apart(undefined, { controlMode: 'explicit', loadModels: ['m'] });
+    expect(await start()).toEqual([]);
+    const another = made.another('co-2', { controlMode: 'explicit' });
+    coordinators.add(another);
+    await another.start();
+    await made.kill('co-1');
+    coordinators.delete(made.coordinator);
+    await made.pass(500);
+    expect([ownerOf(made), versionOf(made)]).toEqual(['co-2', expect.objectContaining(NOBODY)]);
+    await made.worker();
+    await settle();
+    expect(versionOf(made)).toMatchObject({ state: 'READY' });
+  });
+
+  test('the coordinator stops at once during the wait', async () => {
+    const { made, start } = apart();
+    await start();
+    await made.coordinator.stop();
+    expect(made.directory.owner('m')).toBeUndefined();
+    expect(made.clock.liveTimers).toBe(0);
+  });
+});
+
+/** A cluster whose first coordinator is not started yet. */
+function apart(models = [fakeModel('m')], options: Parameters<typeof fakeCluster>[1] = {}) {
+  const made = fakeCluster(models, options, { timing: timing() });
+  const coordinators = new Set([made.coordinator]);
+  started.push({ cluster: made, coordinators });
+  const start = async () => {
+    const over = made.coordinator.start();
+    await settle();
+    return over;
+  };
+  return { made, start, coordinators };
+}
+
+const versionOf = (made: Pick<FakeCluster, 'directory'>) => made.directory.record('m')?.versions[0];
 
 describe('stopping', () => {
   test('with another coordinator there, models go on: records and workers stay, leases go last', async () => {

@@ -1,6 +1,6 @@
 import type { ModelRecord } from '@nereid/config';
 import { encodeModelConfig } from '@nereid/config';
-import type { ControlMessage, DescribedMessage, ProcessId } from '@nereid/protocol';
+import { type ControlMessage, type DescribedMessage, NOT_HELD, type ProcessId, UNLOADED } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
@@ -122,6 +122,15 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     if (changed) parts.changed(model);
   };
 
+  /** The model may be ready all the same, on other workers: nothing else tells of this one. */
+  const warnOfFailed = ({ model, worker, versions }: DescribedMessage, before: WorkerView['versions']) => {
+    for (const { version, state, reason } of versions) {
+      if (state !== 'UNAVAILABLE' || reason === NOT_HELD || reason === UNLOADED) continue;
+      if (before.get(version)?.reason !== reason)
+        log.warn({ model, version, worker, reason }, 'a worker does not hold a version');
+    }
+  };
+
   const registered = () => directory.processes('worker');
   const live = () => registered().filter((process) => !process.draining);
 
@@ -160,7 +169,9 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
       view.answered = true;
       view.draining = draining;
       if (question !== undefined) view.missed = !draining && hasMissed(model, view.told, message.versions);
+      const before = view.versions;
       view.versions = new Map(draining ? [] : message.versions.map((version) => [version.version, version]));
+      if (view.told === 'load') warnOfFailed(message, before);
       view.running = new Set(message.versions.flatMap(({ running }) => running));
       offer(model, message.worker, question?.sentUpTo);
       refresh(model);

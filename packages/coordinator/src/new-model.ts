@@ -1,7 +1,7 @@
 /** Models at the moment at which a coordinator begins to own them. */
 import { type ModelRecord, type ModelSource, modelSignature } from '@nereid/config';
-import type { Epoch } from '@nereid/protocol';
-import { type ModelPhase, type OwnedModel, type OwnedVersion, UNLOADED } from './owned-model.ts';
+import { type Epoch, UNLOADED } from '@nereid/protocol';
+import type { ModelPhase, OwnedModel, OwnedVersion } from './owned-model.ts';
 
 /** A model to be loaded from its files; `held` is its earlier load. */
 export function loadedModel(source: ModelSource, epoch: Epoch, held: OwnedModel | undefined): OwnedModel {

@@ -1,9 +1,14 @@
 import { compareVersions, type ModelRecord, type ModelSignature, type ModelSource } from '@nereid/config';
-import { type Epoch, NOT_HELD, type ProcessId, type VersionDescription, type VersionState } from '@nereid/protocol';
+import {
+  type Epoch,
+  NO_HOLDER,
+  NOT_HELD,
+  type ProcessId,
+  UNLOADED,
+  type VersionDescription,
+  type VersionState,
+} from '@nereid/protocol';
 import type { VersionQueue } from './version-queue.ts';
-
-/** Triton's reason of a version that was unloaded on purpose; strict readiness does not mind it. */
-export const UNLOADED = 'unloaded';
 
 /**
  * Where a model is on its way. `loadModel` takes it to *loading*, from which it goes to *serving*
@@ -66,7 +71,7 @@ export interface OwnedModel {
    * model is what its record says.
    */
   settling: boolean;
-  /** Failed since no worker holds it: loaded again when one comes. */
+  /** At its load no worker took it: loaded again when one comes. */
   unheld: boolean;
   /** Processes that were told to hold the model. */
   readonly workers: Map<ProcessId, WorkerView>;
@@ -87,6 +92,12 @@ export function modelRecord(model: OwnedModel): ModelRecord {
     versions: [...former, ...selected].sort((a, b) => compareVersions(a.version, b.version)),
     contentHash: source.contentHash,
   };
+}
+
+/** True once every version is READY on at least one worker, whatever the others make of it. */
+export function loadedSomewhere(model: OwnedModel): boolean {
+  const views = [...model.workers.values()].filter(({ answered, missed }) => answered && !missed);
+  return model.versions.every(({ version }) => views.some(({ versions }) => versions.get(version)?.state === 'READY'));
 }
 
 /**
@@ -127,8 +138,6 @@ export function unloadSettled(model: OwnedModel): boolean {
   return true;
 }
 
-const NO_HOLDER = 'Unavailable: no worker holds the model';
-
 /**
  * A version's state by what its workers say: READY where any holds it. Else why not: the first
  * reason given.
@@ -141,15 +150,6 @@ export function stateAtWorkers(model: OwnedModel, version: string): { state: Ver
     if (reason === '' && held !== undefined && held.reason !== NOT_HELD) reason = held.reason;
   }
   return { state: 'UNAVAILABLE', reason: reason === '' ? NO_HOLDER : reason };
-}
-
-/** What a load made of a version: READY where each worker that takes the model holds it. */
-export function stateAfterLoad(model: OwnedModel, version: string): { state: VersionState; reason: string } {
-  for (const view of model.workers.values()) {
-    const held = view.versions.get(version);
-    if (held?.state === 'UNAVAILABLE' && held.reason !== NOT_HELD) return { state: held.state, reason: held.reason };
-  }
-  return stateAtWorkers(model, version);
 }
 
 export function setStates(model: OwnedModel, state: VersionState, reason: string): void {

@@ -123,28 +123,16 @@ describe('loading', () => {
     await cluster.coordinator.stop();
   });
 
-  test('a load waits for a first worker, but not for ever', async () => {
-    const cluster = fakeCluster([fakeModel('m'), fakeModel('n')], { workerWaitMs: 5_000 });
-    const started = cluster.coordinator.start();
-    await settle();
-    await cluster.pass(4_999);
-    expect(states(cluster, 'm')).toEqual(['1 LOADING']);
-    await cluster.pass(1);
-    expect((await started).map(({ error }) => error.message)).toEqual([
+  test('in one process, where nobody else can join, a model that no worker takes fails at once', async () => {
+    const cluster = fakeCluster([fakeModel('m'), fakeModel('n')]);
+    const worker = await cluster.worker();
+    worker.holds = false;
+    expect((await cluster.coordinator.start()).map(({ error }) => error.message)).toEqual([
       "load failed for model 'm': version 1 is at UNAVAILABLE state: Unavailable: no worker holds the model;\n",
       "load failed for model 'n': version 1 is at UNAVAILABLE state: Unavailable: no worker holds the model;\n",
     ]);
     await cluster.coordinator.stop();
     expect(cluster.clock.liveTimers).toBe(0);
-  });
-
-  test('a worker that comes during the wait is used', async () => {
-    const cluster = fakeCluster([fakeModel('m')]);
-    const started = cluster.coordinator.start();
-    await settle();
-    await cluster.worker();
-    expect(await started).toEqual([]);
-    await cluster.coordinator.stop();
   });
 
   test('what a worker said before it was told to load is not taken for the answer', async () => {
@@ -157,8 +145,8 @@ describe('loading', () => {
     await settle();
     expect(states(cluster, 'm')).toEqual(['1 LOADING']);
     worker.slow = false;
-    await worker.leave();
     await cluster.worker('wk-2');
+    await worker.leave();
     expect(await started).toEqual([]);
     await cluster.coordinator.stop();
   });
@@ -396,9 +384,14 @@ describe('stopping', () => {
 
   test('while models are still loading', async () => {
     const cluster = fakeCluster([fakeModel('m'), fakeModel('n')]);
+    const worker = await cluster.worker();
+    worker.slow = true;
     const started = cluster.coordinator.start();
     await settle();
-    await cluster.coordinator.stop();
+    const stopped = cluster.coordinator.stop();
+    await settle();
+    await worker.leave();
+    await stopped;
     expect((await started).map(({ error }) => error.code)).toEqual(['UNAVAILABLE', 'UNAVAILABLE']);
     expect(cluster.directory.records()).toEqual([]);
     expect(cluster.directory.owner('m')).toBeUndefined();

@@ -10,6 +10,7 @@ import {
   NereidError,
   type ProcessId,
   type RefusedMessage,
+  UNLOADED,
 } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import { createScheduler } from '@nereid/scheduler';
@@ -26,13 +27,13 @@ import { loadedModel } from './new-model.ts';
 import {
   isIdle,
   isUnheld,
+  loadedSomewhere,
   loadFailure,
   loadSettled,
   modelRecord,
   type OwnedModel,
   setStates,
-  stateAfterLoad,
-  UNLOADED,
+  stateAtWorkers,
   unloadSettled,
 } from './owned-model.ts';
 import { STOPPING } from './request-error.ts';
@@ -41,8 +42,8 @@ import { createTakeover } from './takeover.ts';
 import { unreadFailure, unreadRecord } from './unread-model.ts';
 
 export interface OwnerLimits extends QueueLimits {
-  /** How long a load waits for a first worker. */
-  readonly worker_wait_ms: number;
+  /** How long the workers of a model that was taken over have to say what they hold. */
+  readonly takeover_wait_ms: number;
 }
 
 export interface OwnerParts {
@@ -80,6 +81,8 @@ export interface Owner {
   take(name: string, anew: boolean): Promise<void>;
   /** Whether it is owned, on the way to be, or cannot be for its files. */
   minds(name: string): boolean;
+  /** Whether it is owned, and is loaded once a worker joins that takes it. */
+  waitsForHolder(name: string): boolean;
   /** Whether its lease is being taken now. */
   taking(name: string): boolean;
   /** The directory's belief of the model's owner may have changed. */
@@ -102,7 +105,7 @@ export interface Owner {
 }
 
 export function createOwner(parts: OwnerParts): Owner {
-  const { id, clock, log, directory, reader, conditions, models, limits } = parts;
+  const { id, log, directory, reader, conditions, models, limits } = parts;
   const turns = createTurns();
   const published = new Set<string>();
   /** Models that cannot be read: nothing is tried again until somebody asks. */
@@ -241,24 +244,23 @@ export function createOwner(parts: OwnerParts): Owner {
     return modelRecord(model);
   };
 
+  /** Ends when each version is ready on one worker, or each worker has said why not, or none takes the model. */
   const loadOnWorkers = async (model: OwnedModel) => {
-    let late = false;
+    const isOver = () => loadedSomewhere(model) || loadSettled(model) || isUnheld(model);
     workers.tellAll(model, 'load');
-    const timer = clock.at(clock.nowUs() + limits.worker_wait_ms * 1000, () => {
-      late = true;
-      conditions.check();
-    });
-    await conditions.wait(() => parts.stopping() || !isOwned(model) || loadSettled(model) || (late && isUnheld(model)));
-    timer.cancel();
-    throwIfStopping();
-    throwIfLost(model);
-    for (const version of model.versions) Object.assign(version, stateAfterLoad(model, version.version));
+    do {
+      await conditions.wait(() => parts.stopping() || !isOwned(model) || isOver());
+      throwIfStopping();
+      throwIfLost(model);
+      // Between the check and here another worker may have come.
+    } while (!isOver());
+    model.unheld = !loadedSomewhere(model) && isUnheld(model);
+    for (const version of model.versions) Object.assign(version, stateAtWorkers(model, version.version));
   };
 
   /** All or nothing: where one version failed, those that loaded are dropped again. */
   const fail = async (model: OwnedModel): Promise<never> => {
     model.phase = 'failed';
-    model.unheld = isUnheld(model);
     const text = loadFailure(model);
     workers.tellAll(model, 'unload');
     await conditions.wait(() => parts.stopping() || !isOwned(model) || unloadSettled(model));
@@ -267,6 +269,8 @@ export function createOwner(parts: OwnerParts): Owner {
       if (version.state === 'READY') Object.assign(version, { state: 'UNAVAILABLE', reason: UNLOADED });
     }
     await publish(modelRecord(model));
+    if (model.unheld)
+      log.warn({ model: model.name }, 'no worker holds the model; it is loaded once one joins that does');
     throw new NereidError('INVALID_ARG', text);
   };
 
@@ -294,7 +298,7 @@ export function createOwner(parts: OwnerParts): Owner {
     leases,
     workers,
     queues: queueParts,
-    answer_wait_ms: limits.worker_wait_ms,
+    answer_wait_ms: limits.takeover_wait_ms,
     publish: publishLater,
     load,
   });
@@ -315,6 +319,7 @@ export function createOwner(parts: OwnerParts): Owner {
         await takeover.take(name, anew);
       }),
     minds: (name) => leases.has(name) || turns.busy(name) || unreadable.has(name),
+    waitsForHolder: (name) => models.get(name)?.unheld === true,
     taking: takeover.taking,
     ownerChanged: leases.check,
     interrupted: leases.renewAll,

@@ -20,7 +20,7 @@ export interface GatewayOptions {
   readonly directory: Directory<ModelRecord>;
   readonly log: Log;
   readonly limits: GatewayLimits;
-  /** True (the default): ready only while every model is. False: ready from the start until it stops. */
+  /** True (the default): ready only while every model is and, with roles apart, a coordinator lives. False: ready from the start until it stops. */
   readonly strictReadiness?: boolean;
   /** When to send again. Absent: all roles are in this process and no message is ever lost. */
   readonly timing?: Timing;
@@ -82,6 +82,11 @@ export function createGateway(options: GatewayOptions): Gateway {
   let stopping = false;
   let closing: Promise<void> | undefined;
   let closed = false;
+
+  /** Only one that has taken its models has published what is wanted. */
+  const isCoordinated = () =>
+    options.timing === undefined ||
+    directory.processes('coordinator').some(({ draining, starting }) => !draining && starting !== true);
 
   const take = (message: Message) => {
     switch (message.kind) {
@@ -145,7 +150,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       return error === null ? infer.submit(request, signal) : Promise.resolve({ ok: false, error });
     },
     live: () => !closed,
-    ready: () => !stopping && (options.strictReadiness === false || models.allReady()),
+    ready: () => !stopping && (options.strictReadiness === false || (isCoordinated() && models.allReady())),
     modelReady: (name, version) => !stopping && models.ready(name, version),
     model: (name, version = '') => models.find(name, version),
     drain,

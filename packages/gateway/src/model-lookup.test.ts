@@ -1,6 +1,6 @@
 import type { VersionRecord } from '@nereid/config';
 import type { VersionState } from '@nereid/protocol';
-import { timing } from '@nereid/transport';
+import { type ProcessRecord, timing } from '@nereid/transport';
 import { describe, expect, it } from 'vitest';
 import { gatewayFixture, identity, modelRecord, readyVersion, SIMPLE } from './gateway-fixture.ts';
 
@@ -79,6 +79,28 @@ describe('readiness', () => {
     expect([gateway.ready(), gateway.modelReady('simple', '')]).toEqual([false, false]);
     await directory.acquire('simple', 'co-1');
     expect([gateway.ready(), gateway.modelReady('simple', '')]).toEqual([true, true]);
+  });
+
+  it.each<readonly [string, Partial<ProcessRecord> | undefined, boolean]>([
+    ['a coordinator that lives', {}, true],
+    ['one that takes its models yet', { starting: true }, false],
+    ['one that is stopping', { draining: true }, false],
+    ['none', undefined, false],
+  ])('needs a coordinator with roles apart: %s', async (_name, state, ready) => {
+    for (const [models, strictReadiness] of [
+      [undefined, true],
+      [[], true],
+      [[], false],
+    ] as const) {
+      const { gateway, directory } = await gatewayFixture({
+        timing: timing(),
+        models: models ?? MODELS.slice(0, 1),
+        strictReadiness,
+      });
+      await directory.leave('co-1');
+      if (state !== undefined) await directory.register({ id: 'co-2', role: 'coordinator', draining: false, ...state });
+      expect(gateway.ready()).toBe(ready || !strictReadiness);
+    }
   });
 
   it('follows what is published and withdrawn', async () => {

@@ -49,6 +49,7 @@ export {
   type Message,
   type MessageKind,
   type MovedMessage,
+  NO_HOLDER,
   NOT_HELD,
   type ProcessId,
   type RefusedMessage,

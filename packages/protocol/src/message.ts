@@ -155,6 +155,9 @@ export const UNLOADED = 'unloaded';
 /** The reason of a version, UNAVAILABLE at a worker that was told to load it and does not take its model. */
 export const NOT_HELD = 'not held here';
 
+/** The reason of a version in its model's record while no worker takes it; it is loaded once one joins that does. */
+export const NO_HOLDER = 'Unavailable: no worker holds the model';
+
 export interface InstanceDescription {
   /** Position among this worker's instances of the version. */
   readonly index: number;

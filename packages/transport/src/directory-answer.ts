@@ -44,10 +44,17 @@ function pairs(flat: unknown): [string, string][] {
   return Array.from({ length: list.length / 2 }, (_, n) => [String(list[2 * n]), String(list[2 * n + 1])]);
 }
 
-/** `role draining`, as the script keeps it. */
+/** What the script keeps of a process behind its role; the second word is one that other builds may leave unread. */
+export function processState({ draining, starting }: ProcessRecord): string {
+  if (draining) return '1';
+  return starting === true ? '0 starting' : '0';
+}
+
+/** `role state`, as the script keeps it. */
 function processRecord(id: ProcessId, text: string): ProcessRecord {
-  const [role, draining] = text.split(' ');
-  return { id, role: role as Role, draining: draining === '1' };
+  const [role, draining, starting] = text.split(' ');
+  const record = { id, role: role as Role, draining: draining === '1' };
+  return starting === 'starting' ? { ...record, starting: true } : record;
 }
 
 /** `number owner`. */

@@ -99,9 +99,7 @@ export function createDirectoryBeliefs<R>({ graceUs, decode, unreadable }: Belie
         else if (text !== undefined) seenRecords.set(model, readRecord(model, text));
       }
       return [
-        ...replace(processes, news.processes, (a, b) => a.role === b.role && a.draining === b.draining, inGrace).map(
-          (id) => ({ type: 'process', id }) as const,
-        ),
+        ...replace(processes, news.processes, isSameProcess, inGrace).map((id) => ({ type: 'process', id }) as const),
         ...replace(owners, news.owners, isSameEpoch, inGrace).map((model) => ({ type: 'owner', model }) as const),
         ...replace(records, seenRecords, (a, b) => a.text === b.text, inGrace).map(
           (model) => ({ type: 'record', model }) as const,
@@ -113,6 +111,10 @@ export function createDirectoryBeliefs<R>({ graceUs, decode, unreadable }: Belie
     record: (model) => records.get(model)?.value.read,
     records: () => [...records.values()].flatMap(({ value }) => (value.read === undefined ? [] : [value.read])),
   };
+}
+
+function isSameProcess(a: ProcessRecord, b: ProcessRecord): boolean {
+  return a.role === b.role && a.draining === b.draining && a.starting === b.starting;
 }
 
 function isSameEpoch(a: Epoch, b: Epoch): boolean {

@@ -1,5 +1,6 @@
 import type { Epoch, ProcessId } from '@nereid/protocol';
 import type { ProcessRecord } from './directory.ts';
+import { processState } from './directory-answer.ts';
 import type { Timing } from './timing.ts';
 
 /** The call that granted or renewed something. */
@@ -80,7 +81,7 @@ export function createDirectoryClaims(timing: Timing): DirectoryClaims {
       const args = [`${timing.lease_ms}`, `${asked.length}`];
       for (const [id, { process, run, redisMs }] of asked) {
         const ttl = ttlMs(process);
-        args.push(id, process.role, process.draining ? '1' : '0', `${ttl}`, run, `${redisMs + ttl}`);
+        args.push(id, process.role, processState(process), `${ttl}`, run, `${redisMs + ttl}`);
       }
       for (const [model, { epoch, run }] of leased) args.push(model, epoch.owner, `${epoch.number}`, run);
       return {

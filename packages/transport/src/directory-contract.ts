@@ -21,8 +21,17 @@ export function directoryContract(name: string, makeDirectory: MakeDirectory): v
       await vi.waitFor(() => expect(directory.processes('worker')).toEqual([{ ...WORKER, draining: true }]));
       await directory.leave('wk-1');
       await vi.waitFor(() => expect(directory.processes('worker')).toEqual([]));
-      expect(directory.processes('coordinator')).toHaveLength(1);
+      await vi.waitFor(() => expect(directory.processes('coordinator')).toHaveLength(1));
       await directory.leave('never-registered');
+    });
+
+    test('a coordinator that starts says so until it registers as started', async () => {
+      const directory = await makeDirectory();
+      const coordinator = { id: 'co-1', role: 'coordinator', draining: false } as const;
+      await directory.register({ ...coordinator, starting: true });
+      await vi.waitFor(() => expect(directory.processes('coordinator')).toEqual([{ ...coordinator, starting: true }]));
+      await directory.register(coordinator);
+      await vi.waitFor(() => expect(directory.processes('coordinator')).toEqual([coordinator]));
     });
 
     test('a lease has one owner at a time', async () => {

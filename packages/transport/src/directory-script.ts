@@ -19,9 +19,9 @@ export const DIRECTORY_KEYS = [
 
 /**
  * Verbs and their arguments after the nine common ones (redis-directory.ts):
- * - beat lease_ms, n, n × (id, role, draining, ttl_ms, run, until), then any × (model, owner, number,
+ * - beat lease_ms, n, n × (id, role, state, ttl_ms, run, until), then any × (model, owner, number,
  *   run); `run` and `until` as of the last good renewal
- * - register id, role, draining, ttl_ms; leave id
+ * - register id, role, state, ttl_ms; leave id
  * - acquire model, owner, lease_ms, above, last holder (1 or 0); release model, owner
  * - publish model, text, own lease's owner or empty; withdraw model, own lease's owner or empty
  *
@@ -118,14 +118,14 @@ if verb == 'beat' then
   local kept, leases = {}, {}
   local at = a + 3
   for n = 1, count do
-    local id, role, draining, ms = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
+    local id, role, state, ms = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
     local since, lasts = ARGV[at + 4], tonumber(ARGV[at + 5])
     kept[n] = 1
     if redis.call('ZSCORE', processesUntil, id) then
       redis.call('ZADD', processesUntil, 'XX', whole(now + ms), id)
     -- A worker that a new run has not got may come back only while nobody can have held it for gone (R10).
     elseif role ~= 'worker' or (since ~= run and now < lasts) then
-      put(processes, processesUntil, id, role .. ' ' .. draining, ms)
+      put(processes, processesUntil, id, role .. ' ' .. state, ms)
       changed = true
     else
       kept[n] = 0

@@ -6,6 +6,8 @@ export interface ProcessRecord {
   readonly id: ProcessId;
   readonly role: Role;
   readonly draining: boolean;
+  /** True of a coordinator that has not yet taken the models that fall to it at its start; else absent. */
+  readonly starting?: boolean;
 }
 
 /** Says what changed; look it up for the new value. */

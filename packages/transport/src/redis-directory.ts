@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Epoch } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import type { Directory, DirectoryChange } from './directory.ts';
-import type { DirectoryAnswer } from './directory-answer.ts';
+import { type DirectoryAnswer, processState } from './directory-answer.ts';
 import { createDirectoryBeliefs } from './directory-beliefs.ts';
 import { createDirectoryCalls, type DirectoryCall } from './directory-calls.ts';
 import { createDirectoryClaims, type Grant } from './directory-claims.ts';
@@ -177,8 +177,8 @@ export function createDirectoryOver<R>(link: DirectoryLink, options: DirectoryOp
       link.close();
     },
     register(process) {
-      const { id, role, draining } = process;
-      const args = () => [id, role, draining ? '1' : '0', `${claims.ttlMs(process)}`];
+      const { id, role } = process;
+      const args = () => [id, role, processState(process), `${claims.ttlMs(process)}`];
       return tell('register', args, (grant) => claims.register(process, grant));
     },
     registered: (id) => claims.registered(id, clock.nowUs()),

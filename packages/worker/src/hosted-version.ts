@@ -2,8 +2,9 @@
  * A model version on this worker: its instances and the state that the repository index shows.
  *
  * States: *LOADING* from the start until every instance is ready; *READY* then, also while an
- * instance is being restarted; *UNAVAILABLE* with the reason once an instance could not be loaded or
- * was given up, which stops the others; *UNLOADING* from `stop` until all batches are settled and
+ * instance is being restarted or after some were given up; *UNAVAILABLE* with the reason once an
+ * instance could not be loaded, which stops the others, or once none that can be scheduled is left;
+ * *UNLOADING* from `stop` until all batches are settled and
  * all threads have ended, then *UNAVAILABLE* 'unloaded'.
  */
 import { join } from 'node:path';
@@ -94,10 +95,24 @@ export function createHostedVersion(
     for (const instance of instances) void instance.stop();
   };
 
+  const warned = new Set<Instance>();
+
+  /** Triton has no such case: an instance that is given up leaves the others to serve. */
   const instanceChanged = () => {
-    const failed = instances.find((instance) => instance.failure !== null)?.failure;
-    if (failed !== undefined && failed !== null) giveUp(failed);
-    else if (state === 'READY') changed();
+    const failed = instances.filter((instance) => instance.failure !== null);
+    const why = failed[0]?.failure ?? null;
+    const isLeft = instances.some((instance) => instance.failure === null && !instance.describe().passive);
+    if (why !== null && (state === 'LOADING' || !isLeft)) {
+      giveUp(why);
+      return;
+    }
+    for (const instance of failed) {
+      if (warned.has(instance)) continue;
+      warned.add(instance);
+      const left = instances.length - failed.length;
+      hosting.log.warn({ model: config.name, version, left }, `an instance was given up: ${instance.failure?.message}`);
+    }
+    if (state === 'READY') changed();
   };
 
   const load = async () => {

@@ -97,6 +97,44 @@ describe('an instance whose thread ends', () => {
     expect(errorOf(outcomes[0]).code).toBe('UNAVAILABLE');
     expect(executedOf(done)).toEqual([false, 'error']);
   });
+
+  it('for good leaves the others to serve; the version is UNAVAILABLE when none is left', async () => {
+    // A thread whose request is 2 spoils every later start of its instance.
+    await harness.javascript(
+      'm',
+      `import { existsSync, writeFileSync } from 'node:fs';
+      let spoilt;
+      export function initialize({ instanceName }) {
+        spoilt = new URL('spoilt-' + instanceName, import.meta.url);
+        if (existsSync(spoilt)) throw new Error('spoilt');
+      }
+      export async function execute([{ inputs }]) {
+        const X = inputs.get('X');
+        if (X.data[0] === 2) { writeFileSync(spoilt, ''); process.exit(1); }
+        return [{ outputs: { Y: X } }];
+      }`,
+      'instance_group { count: 2 kind: KIND_CPU }',
+    );
+    await harness.load('m');
+    /** The last word of an instance that is given up is the one after its last failed start. */
+    const givenUp = async (instance: number) => {
+      await harness.execute('m', [x(2)], instance);
+      for (;;) {
+        const { outcomes } = await harness.execute('m', [x(1)], instance);
+        if (errorOf(outcomes[0]).message.includes('given up')) return;
+      }
+    };
+    await givenUp(0);
+    expect((await harness.execute('m', [x(1)], 1)).outcomes[0]?.ok).toBe(true);
+    const described = harness.described('m', ({ askedAt }) => askedAt === 7);
+    harness.owner.send('wk-test', { kind: 'describe', model: 'm', epoch: { number: 1, owner: 'co-test' }, askedAt: 7 });
+    expect((await described).versions).toMatchObject([
+      { state: 'READY', reason: '', instances: [{ ready: false }, { ready: true }] },
+    ]);
+    const unavailable = harness.described('m', ({ versions }) => versions[0]?.state === 'UNAVAILABLE');
+    await harness.execute('m', [x(2)], 1);
+    expect((await unavailable).versions[0]?.reason).toContain('spoilt');
+  });
 });
 
 describe('an instance whose model uses its thread’s own port', () => {
