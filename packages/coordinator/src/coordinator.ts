@@ -129,6 +129,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       stopping: () => stopping,
       handingOver: () => stopping && handsOver(),
       taking: (name) => running?.owner.taking(name) === true,
+      apart: parts.timing !== undefined,
       early_max: options.queueMax ?? LIMITS.requests_queued_max,
     });
     const jobs =

@@ -6,12 +6,14 @@ import {
   type ErrorInfo,
   type FailureReason,
   type ProcessId,
+  QUEUE_FULL,
+  withRequestId,
 } from '@nereid/protocol';
 import type { Timer } from '@nereid/runtime';
 import { type Decision, type InstanceKey, nextMeanRunUs, type ScheduleEvent } from '@nereid/scheduler';
 import { createInstancePlaces } from './instance-places.ts';
 import { countSuccess } from './model-statistics.ts';
-import { CANCELLED, DEADLINE_PASSED, INSTANCE_LOST, QUEUE_FULL, withRequestId } from './request-error.ts';
+import { CANCELLED, DEADLINE_PASSED, INSTANCE_LOST } from './request-error.ts';
 import { createRunningElsewhere } from './running-elsewhere.ts';
 import { behindOthers, executeMessage, outSinceUs, type SentBatch, unlistedBatches } from './sent-batch.ts';
 import type { OwnedRequest, QueueParts, VersionQueue } from './version-queue.ts';

@@ -249,10 +249,14 @@ describe('takeover', () => {
     await settle();
   });
 
-  test('a request for a model that has a record and no owner is handed back, not refused', async () => {
+  test.each([
+    ['that has a record and no owner', true],
+    // Redis began anew before anybody took the model over: its gateway still remembers it.
+    ['that has neither', false],
+  ])('a request for a model %s is handed back, not refused', async (_rule, recorded) => {
     const world = await cluster();
     const gateway = world.gateway();
-    await world.directory.publish('x', { ...modelRecordOf('m', world), name: 'x' });
+    if (recorded) await world.directory.publish('x', { ...modelRecordOf('m', world), name: 'x' });
     const request = gateway.infer(fakeRequest('x'));
     await settle();
     expect(gateway.outcome(request)).toBe('none');
@@ -644,6 +648,17 @@ describe('a model that no worker takes', () => {
     await made.worker();
     await settle();
     expect(versionOf(made)).toMatchObject({ state: 'READY' });
+  });
+
+  test('what comes for it meanwhile is told that it is not ready, not that it is not there', async () => {
+    const { made, start } = apart();
+    await start();
+    const gateway = made.gateway();
+    const request = gateway.infer(fakeRequest('m'));
+    await settle();
+    expect(gateway.outcome(request)).toBe(
+      "UNAVAILABLE: Request for unknown model: 'm' version 1 is not at ready state",
+    );
   });
 
   test('the coordinator stops at once during the wait', async () => {

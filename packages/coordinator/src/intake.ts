@@ -6,13 +6,15 @@ import {
   type ErrorInfo,
   type InferMessage,
   type InferRequest,
+  modelNotFound,
   type ProcessId,
+  STOPPING,
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import { batchShapeKey } from '@nereid/scheduler';
 import type { Directory, Mailbox } from '@nereid/transport';
 import type { OwnedModel } from './owned-model.ts';
-import { CANCELLED, modelNotFound, STOPPING } from './request-error.ts';
+import { CANCELLED } from './request-error.ts';
 import { chooseVersion } from './version-choice.ts';
 
 export interface IntakeParts {
@@ -26,6 +28,8 @@ export interface IntakeParts {
   readonly handingOver: () => boolean;
   /** Whether this coordinator is just taking the model's lease. */
   readonly taking: (model: string) => boolean;
+  /** Roles are processes of their own. */
+  readonly apart: boolean;
   /** Requests that are kept for a model that is being taken or loaded. */
   readonly early_max: number;
 }
@@ -88,9 +92,9 @@ export function createIntake(parts: IntakeParts): Intake {
     const model = models.get(message.model);
     if (model !== undefined && compareEpochs(model.epoch, message.epoch) === 0) return model;
     const known = model?.epoch ?? directory.owner(message.model);
-    // A model with a record and no owner is between two of them.
-    const isUnknown = known === undefined && directory.record(message.model) === undefined;
-    if (isUnknown && message.kind === 'infer') answer(message, modelNotFound(message.model));
+    // In one process nobody else can know it. Apart, a model without an owner is between two of them, and
+    // where a Redis that began anew has no record either the gateway remembers it, or knows that it is gone.
+    if (known === undefined && !parts.apart && message.kind === 'infer') answer(message, modelNotFound(message.model));
     else stale(message, known ?? null);
     return undefined;
   };
@@ -112,7 +116,7 @@ export function createIntake(parts: IntakeParts): Intake {
         return;
       }
       const { request } = message;
-      const choice = chooseVersion(model, request.modelVersion);
+      const choice = chooseVersion(model, request.modelVersion, parts.apart);
       if (!choice.ok) {
         answer(message, choice.error);
         return;

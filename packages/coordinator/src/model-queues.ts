@@ -1,4 +1,4 @@
-import type { ErrorInfo, InferMessage } from '@nereid/protocol';
+import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import { batchesDynamically, createScheduler, instanceDepth } from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
@@ -6,7 +6,6 @@ import { createVersionQueue } from './dispatch.ts';
 import type { JobIntake } from './job-intake.ts';
 import { createModelStatistics } from './model-statistics.ts';
 import type { OwnedModel } from './owned-model.ts';
-import { STOPPING } from './request-error.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
 import type { OwnedRequest } from './version-queue.ts';
 

@@ -1,11 +1,17 @@
 import type { ModelRecord } from '@nereid/config';
 import { encodeModelConfig } from '@nereid/config';
-import { type ControlMessage, type DescribedMessage, NOT_HELD, type ProcessId, UNLOADED } from '@nereid/protocol';
+import {
+  type ControlMessage,
+  type DescribedMessage,
+  NOT_HELD,
+  type ProcessId,
+  UNLOADED,
+  versionNotReady,
+} from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
 import { loadSettled, type OwnedModel, stateAtWorkers, type WorkerView } from './owned-model.ts';
-import { versionNotReady } from './request-error.ts';
 import { answered, asked, hasMissed, type ProbeTimes, shouldAsk } from './worker-questions.ts';
 
 export interface ModelWorkersParts {

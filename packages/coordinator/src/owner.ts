@@ -10,6 +10,7 @@ import {
   NereidError,
   type ProcessId,
   type RefusedMessage,
+  STOPPING,
   UNLOADED,
 } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
@@ -36,7 +37,6 @@ import {
   stateAtWorkers,
   unloadSettled,
 } from './owned-model.ts';
-import { STOPPING } from './request-error.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
 import { createTakeover } from './takeover.ts';
 import { unreadFailure, unreadRecord } from './unread-model.ts';

@@ -1,6 +1,5 @@
-import type { ErrorInfo } from '@nereid/protocol';
+import { type ErrorInfo, noVersionReady, versionNotFound, versionNotReady } from '@nereid/protocol';
 import type { OwnedModel } from './owned-model.ts';
-import { noVersions, versionNotFound, versionNotReady } from './request-error.ts';
 import type { VersionQueue } from './version-queue.ts';
 
 export type VersionChoice =
@@ -11,7 +10,7 @@ export type VersionChoice =
  * The version that a request means: the one it names, or the greatest READY one for ''. Errors are
  * Triton's (model_lifecycle.cc, GetModel).
  */
-export function chooseVersion(model: OwnedModel, wanted: string): VersionChoice {
+export function chooseVersion(model: OwnedModel, wanted: string, apart: boolean): VersionChoice {
   if (wanted === '') {
     for (let index = model.versions.length - 1; index >= 0; index--) {
       const candidate = model.versions[index];
@@ -19,7 +18,7 @@ export function chooseVersion(model: OwnedModel, wanted: string): VersionChoice 
         return { ok: true, version: candidate.version, queue: candidate.queue };
       }
     }
-    return { ok: false, error: noVersions(model.name) };
+    return { ok: false, error: noVersionReady(model.name, model.versions, apart) };
   }
   const plain = wanted.replace(/^0+(?=[0-9])/, '');
   const found = model.versions.find(({ version }) => version === plain);

@@ -68,7 +68,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const pending = createPending(id, options.limits.requests_pending_max);
   const times = resendTimes(options.timing ?? timing(), options.timing === undefined);
   const records = createKnownRecords(directory, clock, options.timing === undefined ? 0 : times.ownerless_wait_ms);
-  const models = createModelLookups(directory, records);
+  const models = createModelLookups(directory, records, options.timing !== undefined);
   const mailbox = options.transport.open(id, (messages) => {
     for (const message of messages) take(message);
   });

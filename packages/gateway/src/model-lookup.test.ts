@@ -1,5 +1,5 @@
 import type { VersionRecord } from '@nereid/config';
-import type { VersionState } from '@nereid/protocol';
+import { NO_HOLDER, type VersionState } from '@nereid/protocol';
 import { type ProcessRecord, timing } from '@nereid/transport';
 import { describe, expect, it } from 'vitest';
 import { gatewayFixture, identity, modelRecord, readyVersion, SIMPLE } from './gateway-fixture.ts';
@@ -54,6 +54,36 @@ describe('the version of a lookup', () => {
     const { gateway } = await gatewayFixture({ models: MODELS });
     expect(gateway.model(name, asked)).toEqual({ ok: false, error: { code, message } });
     expect(gateway.modelReady(name, asked)).toBe(false);
+  });
+});
+
+describe('a model without a READY version, no version asked for', () => {
+  const gone = "Request for unknown model: 'other' has no available versions";
+  const notReady = "Request for unknown model: 'other' version 2 is not at ready state";
+  const held = readyVersion('1');
+  it.each<readonly [string, readonly VersionRecord[], string, string]>([
+    [
+      'waits for a worker',
+      [version('1', 'UNAVAILABLE', NO_HOLDER), version('2', 'UNAVAILABLE', NO_HOLDER)],
+      gone,
+      notReady,
+    ],
+    ['is loading', [version('1', 'UNAVAILABLE', 'unloaded'), version('2', 'LOADING')], gone, notReady],
+    ['failed to load', [version('2', 'UNAVAILABLE', 'Internal: no')], gone, gone],
+    ['was unloaded', [version('2', 'UNAVAILABLE', 'unloaded')], gone, gone],
+    ['is being unloaded', [version('2', 'UNLOADING')], gone, gone],
+    ['has another that is READY', [held, version('2', 'LOADING')], '', ''],
+  ])('%s', async (_name, versions, inOneProcess, apart) => {
+    const models = [modelRecord(identity('other', 'FP32'), versions)];
+    for (const [expected, more] of [
+      [inOneProcess, {}],
+      [apart, { timing: timing() }],
+    ] as const) {
+      const { gateway } = await gatewayFixture({ models, ...more });
+      const found = gateway.model('other');
+      expect(found.ok ? '' : found.error.message).toBe(expected);
+      if (!found.ok) expect(found.error.code).toBe(expected === gone ? 'NOT_FOUND' : 'UNAVAILABLE');
+    }
   });
 });
 

@@ -3,7 +3,7 @@ import {
   type ErrorInfo,
   INT64_MAX,
   modelNotFound,
-  noVersions,
+  noVersionReady,
   UNLOADED,
   versionNotFound,
   versionNotReady,
@@ -49,6 +49,8 @@ interface RecordView {
 export function createModelLookups(
   directory: Directory<ModelRecord>,
   records: Pick<KnownRecords, 'find'>,
+  /** Roles are processes of their own. */
+  apart: boolean,
 ): ModelLookups {
   const views = new WeakMap<ModelRecord, RecordView>();
 
@@ -65,7 +67,7 @@ export function createModelLookups(
     const record = records.find(name);
     if (record === undefined) return missing(modelNotFound(name));
     const view = viewOf(record);
-    return view.found.get(version) ?? findMissing(record, view, version);
+    return view.found.get(version) ?? findMissing(record, view, version, apart);
   };
 
   const ready = (name: string, version: string) => find(name, version).ok && directory.owner(name) !== undefined;
@@ -99,8 +101,8 @@ function recordView(record: ModelRecord): RecordView {
 }
 
 /** The rarer ways: a version written with leading zeros, and every error. */
-function findMissing(record: ModelRecord, view: RecordView, version: string): ModelLookup {
-  if (version === '') return missing(noVersions(record.name));
+function findMissing(record: ModelRecord, view: RecordView, version: string, apart: boolean): ModelLookup {
+  if (version === '') return missing(noVersionReady(record.name, record.versions, apart));
   const number = /^[0-9]+$/.test(version) ? BigInt(version) : undefined;
   if (number === undefined || number > INT64_MAX) {
     const message =

@@ -64,6 +64,7 @@ export type { RequestLimits } from './protocol-limits.ts';
 export {
   bodyTooLarge,
   modelNotFound,
+  noVersionReady,
   noVersions,
   QUEUE_FULL,
   STOPPING,

@@ -4,6 +4,7 @@
  */
 import type { ErrorInfo } from './error.ts';
 import type { InferRequest } from './infer.ts';
+import { NO_HOLDER, type VersionState } from './message.ts';
 
 export const STOPPING: ErrorInfo = {
   code: 'UNAVAILABLE',
@@ -28,6 +29,20 @@ export function noVersions(model: string): ErrorInfo {
 export function versionNotReady(model: string, version: string): ErrorInfo {
   const message = `Request for unknown model: '${model}' version ${version} is not at ready state`;
   return { code: 'UNAVAILABLE', message };
+}
+
+/**
+ * Where a request names no version and none is READY: Triton's 404, which a client takes for an end.
+ * With roles `apart` a model whose worker is away, or that loads after it, is as Triton says it of a
+ * version by name, not at ready state: 503. `versions` ascend by number.
+ */
+export function noVersionReady(
+  model: string,
+  versions: readonly { readonly version: string; readonly state: VersionState; readonly reason: string }[],
+  apart: boolean,
+): ErrorInfo {
+  const coming = versions.findLast(({ state, reason }) => state === 'LOADING' || reason === NO_HOLDER);
+  return apart && coming !== undefined ? versionNotReady(model, coming.version) : noVersions(model);
 }
 
 /** Triton's text for a body, or its JSON, over the limit (http_server.cc), with the flag that raises it. */
