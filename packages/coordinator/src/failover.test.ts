@@ -472,6 +472,31 @@ describe('R28: the probe', () => {
     await settle();
   });
 
+  test.each([
+    ['has not heard of the present files', '', true],
+    ['could not load the present files', 'Internal: broken', false],
+  ])('does not believe a worker that holds other files: it %s', async (_rule, reason, toldAgain) => {
+    const world = await cluster([fakeModel('m')], { instanceDepth: 1 });
+    world.loss.of = ({ kind }, to) => to === 'wk-2' && (kind === 'control' || kind === 'describe');
+    const second = await world.addWorker('wk-2');
+    second.had('m', 'hash-0', reason);
+    await settle();
+    world.loss.of = () => false;
+    // Asked again, since it has not answered.
+    await world.pass(1_000);
+    const gateway = world.gateway();
+    for (let n = 0; n < 2; n++) gateway.infer(fakeRequest('m'));
+    await settle();
+    expect([world.worker.executes.length, second.executes.length, second.controls.length]).toEqual([1, 0, 0]);
+    for (let half = 0; half < 3; half++) await world.pass(500);
+    expect([second.executes.length, second.controls.length]).toEqual(toldAgain ? [1, 1] : [0, 0]);
+    for (let n = 0; n < 2; n++) {
+      for (const worker of [world.worker, second]) if (worker.executes.length > 0) worker.finish();
+      await settle();
+    }
+    expect(world.coordinator.counts.running).toBe(0);
+  });
+
   test('lets a load and an unload end whose messages were lost', async () => {
     const world = await cluster([fakeModel('m')], { controlMode: 'explicit' });
     world.loss.of = ({ kind }) => kind === 'control' || kind === 'described';

@@ -159,6 +159,11 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
       }));
       mailbox.send(owner, { kind: 'described', model, worker: id, askedAt, versions, draining: worker.draining });
     },
+    /** It holds version 1 of these files; `reason` says why it could not load others since. */
+    had(model: string, contentHash: string, reason = '') {
+      const instances = [{ index: 0, name: `${model}_0_0`, ready: true, passive: false, batches: [] }];
+      held.set(model, [{ version: '1', state: 'READY', reason, instances, running: [], contentHash }]);
+    },
     /** Registers as draining and gives back whatever comes. */
     async drain() {
       worker.draining = true;
@@ -273,7 +278,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
           batches: [],
         }));
         return reason === undefined
-          ? { version, state: 'READY', reason: '', instances, running: [] }
+          ? { version, state: 'READY', reason: '', instances, running: [], contentHash: message.contentHash }
           : { version, state: 'UNAVAILABLE', reason, instances: [], running: [] };
       }),
     );

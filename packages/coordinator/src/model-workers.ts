@@ -12,7 +12,7 @@ import type { Clock, Log } from '@nereid/runtime';
 import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
 import { loadSettled, type OwnedModel, stateAtWorkers, type WorkerView } from './owned-model.ts';
-import { answered, asked, hasMissed, type ProbeTimes, shouldAsk } from './worker-questions.ts';
+import { answered, asked, hasMissed, heldNow, type ProbeTimes, shouldAsk } from './worker-questions.ts';
 
 export interface ModelWorkersParts {
   readonly clock: Clock;
@@ -176,7 +176,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
       view.draining = draining;
       if (question !== undefined) view.missed = !draining && hasMissed(model, view.told, message.versions);
       const before = view.versions;
-      view.versions = new Map(draining ? [] : message.versions.map((version) => [version.version, version]));
+      view.versions = draining ? new Map() : heldNow(model, message);
       if (view.told === 'load') warnOfFailed(message, before);
       view.running = new Set(message.versions.flatMap(({ running }) => running));
       offer(model, message.worker, question?.sentUpTo);

@@ -1,5 +1,5 @@
 /** When a worker is asked what it holds, and what its answer says of messages lost (docs/protocol.md R28). */
-import { UNLOADED, type VersionDescription } from '@nereid/protocol';
+import { type DescribedMessage, UNLOADED, type VersionDescription } from '@nereid/protocol';
 import type { OwnedModel, Question, WorkerView } from './owned-model.ts';
 
 export interface ProbeTimes {
@@ -40,9 +40,29 @@ export function shouldAsk(
   return quietMs >= times.probe_batch_ms && outSinceUs.some(isLate);
 }
 
+/**
+ * What a worker holds of the model as it is now. A version of other files is not of it: they serve on
+ * at the worker while the present ones are loaded beside them, or could not be, as the reason then says.
+ */
+export function heldNow(
+  { source }: Pick<OwnedModel, 'source'>,
+  { versions }: Pick<DescribedMessage, 'versions'>,
+): ReadonlyMap<string, VersionDescription> {
+  return new Map(versions.map((held) => [held.version, isOf(held, source.contentHash) ? held : ofOther(held)]));
+}
+
+/** A worker of a build that tells no hash is believed. */
+function isOf({ state, contentHash }: VersionDescription, present: string): boolean {
+  return state !== 'READY' || contentHash === undefined || contentHash === present;
+}
+
+function ofOther(held: VersionDescription): VersionDescription {
+  return { ...held, state: held.reason === '' ? 'LOADING' : 'UNAVAILABLE', instances: [] };
+}
+
 /** True where the worker, asked after it was told, answers as one that has not heard it. */
 export function hasMissed(
-  model: Pick<OwnedModel, 'versions'>,
+  model: Pick<OwnedModel, 'versions' | 'source'>,
   told: 'load' | 'unload',
   described: readonly VersionDescription[],
 ): boolean {
@@ -50,6 +70,8 @@ export function hasMissed(
   if (told === 'unload') return described.some(({ state }) => state === 'READY' || state === 'LOADING');
   return model.versions.some(({ version }) => {
     const found = held.get(version);
-    return found === undefined || (found.state === 'UNAVAILABLE' && found.reason === UNLOADED);
+    if (found === undefined || (found.state === 'UNAVAILABLE' && found.reason === UNLOADED)) return true;
+    // Told once more in vain while it loads them beside the others, which changes nothing there.
+    return found.reason === '' && !isOf(found, model.source.contentHash);
   });
 }

@@ -127,22 +127,26 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
     worker: name,
     askedAt: duration,
     versions: fc.array(
-      fc.record({
-        version: name,
-        state: fc.constantFrom('READY', 'UNAVAILABLE', 'LOADING', 'UNLOADING', 'UNKNOWN'),
-        reason: text,
-        instances: fc.array(
-          fc.record({
-            index: fc.nat(),
-            name,
-            ready: fc.boolean(),
-            passive: fc.boolean(),
-            batches: fc.array(integer, { maxLength: 3 }),
-          }),
-          { maxLength: 3 },
-        ),
-        running: names,
-      }),
+      fc.record(
+        {
+          version: name,
+          state: fc.constantFrom('READY', 'UNAVAILABLE', 'LOADING', 'UNLOADING', 'UNKNOWN'),
+          reason: text,
+          instances: fc.array(
+            fc.record({
+              index: fc.nat(),
+              name,
+              ready: fc.boolean(),
+              passive: fc.boolean(),
+              batches: fc.array(integer, { maxLength: 3 }),
+            }),
+            { maxLength: 3 },
+          ),
+          running: names,
+          contentHash: name,
+        },
+        { requiredKeys: ['version', 'state', 'reason', 'instances', 'running'] },
+      ),
       { maxLength: 3 },
     ),
     draining: fc.boolean(),
@@ -213,6 +217,21 @@ describe('a frame', () => {
     const frame = encodeMessage(SAMPLE);
     const larger = Buffer.concat([Buffer.alloc(3), frame, Buffer.alloc(3)]);
     expect(decodeMessage(larger.subarray(3, 3 + frame.byteLength))).toStrictEqual(SAMPLE);
+  });
+
+  it('of a build that tells no content hash is read', () => {
+    const held = { version: '1', state: 'READY', reason: '', instances: [], running: [] } as const;
+    const message: Message = {
+      kind: 'described',
+      model: 'm',
+      worker: 'wk',
+      askedAt: 1,
+      versions: [held],
+      draining: false,
+    };
+    expect(decodeMessage(encodeMessage(message))).toStrictEqual(message);
+    const told: Message = { ...message, versions: [{ ...held, contentHash: 'abc' }] };
+    expect(decodeMessage(encodeMessage(told))).toStrictEqual(told);
   });
 
   it.each([0, FRAME_VERSION + 1, 255])('of version %i is refused', (version) => {

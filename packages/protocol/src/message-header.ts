@@ -184,13 +184,19 @@ const instance = record<InstanceDescription>({
   passive: flag,
   batches: list(integer),
 });
-const version = record<VersionDescription>({
+const versionMembers = record<Omit<VersionDescription, 'contentHash'> & { contentHash: unknown }>({
   version: text,
   state: oneOf(['READY', 'UNAVAILABLE', 'LOADING', 'UNLOADING', 'UNKNOWN']),
   reason: text,
   instances: list(instance),
   running: list(text),
+  contentHash: (value) => value,
 });
+/** The hash came within frame version 1: an earlier build leaves it unread, and is believed without it. */
+const version: FrameReader<VersionDescription> = (value, body) => {
+  const { contentHash, ...members } = versionMembers(value, body);
+  return contentHash === undefined ? members : { ...members, contentHash: text(contentHash, body) };
+};
 
 function kindOf<K extends MessageKind>(kind: K): FrameReader<K> {
   return () => kind;

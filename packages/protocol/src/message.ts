@@ -179,6 +179,8 @@ export interface VersionDescription {
   readonly instances: readonly InstanceDescription[];
   /** Ids of the requests being executed. */
   readonly running: readonly string[];
+  /** Of the files that it was loaded from, see ControlMessage; absent where it is of none, or its process is of a build that does not say. */
+  readonly contentHash?: string;
 }
 
 /** worker → owner: what it holds of this model; answers `describe` and tells each change unasked (askedAt 0). */

@@ -96,6 +96,7 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
         reason: 'Internal: why',
         instances: [{ index: 0, name: 'm_0_0', ready: true, passive: true, batches: [8] }],
         running: ['gw-1:12'],
+        contentHash: 'abc',
       },
     ],
     draining: true,

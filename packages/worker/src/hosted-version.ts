@@ -168,7 +168,13 @@ export function createHostedVersion(
     abandon() {
       for (const instance of instances) instance.abandon();
     },
-    describe: () => ({ version, state, reason, instances: instances.map((instance) => instance.describe()) }),
+    describe: () => ({
+      version,
+      state,
+      reason,
+      instances: instances.map((instance) => instance.describe()),
+      contentHash: source.contentHash,
+    }),
     get unsettled() {
       return instances.reduce((sum, instance) => sum + instance.unsettled, 0);
     },

@@ -82,6 +82,7 @@ describe('describing', () => {
         version: '1',
         state: 'READY',
         reason: '',
+        contentHash: 'hash',
         instances: [
           { index: 0, name: 'm_0_0', ready: true, passive: false, batches: [] },
           { index: 1, name: 'm_0_1', ready: true, passive: false, batches: [1] },
