@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import { checkModelConfig } from './check-model-config.ts';
-import { completeModelConfig } from './complete-model-config.ts';
+import { checkModelConfig, missingGpus } from './check-model-config.ts';
+import { completeModelConfig, resolveInstances } from './complete-model-config.ts';
 import type { ModelConfig } from './gen/model_config_pb.ts';
 import { parseModelConfig } from './parse-model-config.ts';
 
 const IO = 'input { name: "I" data_type: TYPE_FP32 dims: 4 } output { name: "O" data_type: TYPE_FP32 dims: 4 }';
 
-function completed(text: string, gpus: number): ModelConfig {
+function completed(text: string, gpus: number | undefined): ModelConfig {
   const files = [{ name: 'model.onnx', directory: false }];
   return completeModelConfig(parseModelConfig(text, 'config.pbtxt'), { name: 'm', files, gpus });
 }
-function refusal(text: string, gpus = 0): string {
+function refusal(text: string, gpus: number | undefined): string {
   try {
     checkModelConfig(completed(text, gpus), { name: 'm', gpus });
   } catch (error) {
@@ -43,7 +43,7 @@ describe('accepted', () => {
     ['a backend of its own', `${IO} backend: "mine"`],
     ['auto without GPU', `${IO} instance_group { kind: KIND_AUTO }`],
   ])('%s', (_name, text) => {
-    expect(refusal(text)).toBe('accepted');
+    expect(refusal(text, 0)).toBe('accepted');
   });
   test('a GPU that is there', () => {
     expect(refusal(`${IO} instance_group { kind: KIND_GPU gpus: 1 }`, 2)).toBe('accepted');
@@ -181,14 +181,37 @@ describe('refused', () => {
       /^unknown parameter 'nereid.zzzzzzzz' for m; known are nereid.carrier, /,
     ],
   ])('%s', (_name, text, expected) => {
-    if (typeof expected === 'string') expect(refusal(text)).toBe(expected);
-    else expect(refusal(text)).toMatch(expected);
+    if (typeof expected === 'string') expect(refusal(text, 0)).toBe(expected);
+    else expect(refusal(text, 0)).toMatch(expected);
   });
 
   test('a GPU that is not there', () => {
     expect(refusal('instance_group { kind: KIND_GPU gpus: 2 }', 2)).toBe(
       'instance group m_0 of model m specifies invalid or unsupported gpu id 2. The GPUs of this machine are: 0, 1',
     );
+  });
+});
+
+describe('where each worker goes by its own GPUs', () => {
+  test.each<[string, string, string | RegExp]>([
+    ['KIND_GPU', 'instance_group { kind: KIND_GPU gpus: 7 }', 'accepted'],
+    ['auto with GPUs', 'instance_group { gpus: 7 }', 'accepted'],
+    ['KIND_CPU with GPUs', 'instance_group { kind: KIND_CPU gpus: 0 }', /has kind KIND_CPU but specifies/],
+    ['a negative GPU', 'instance_group { kind: KIND_GPU gpus: -1 }', /invalid or unsupported gpu id -1/],
+  ])('%s', (_name, text, expected) => {
+    expect(refusal(`${IO} ${text}`, undefined)).toMatch(expected);
+  });
+
+  test.each<[string, string, number, string | undefined]>([
+    ['a machine without GPUs', 'instance_group { kind: KIND_GPU }', 0, 'no GPUs are available'],
+    ['one with too few', 'instance_group { kind: KIND_GPU gpus: 1 }', 1, 'gpu id 1. The GPUs of this machine are: 0'],
+    ['one with enough', 'instance_group { kind: KIND_GPU gpus: 1 }', 2, undefined],
+    ['auto on a machine without GPUs', 'instance_group { }', 0, undefined],
+    ['auto that lists a GPU which is not there', 'instance_group { gpus: 1 }', 0, 'gpu id 1'],
+  ])('what %s lacks', (_name, text, gpus, expected) => {
+    const missing = missingGpus(resolveInstances(completed(text, undefined), gpus), gpus);
+    if (expected === undefined) expect(missing).toBeUndefined();
+    else expect(missing).toContain(expected);
   });
 });
 

@@ -16,8 +16,8 @@ import { LIMITS } from './limits.ts';
 export interface CheckOptions {
   /** The model's directory name. */
   readonly name: string;
-  /** GPUs that can be used, numbered from 0. */
-  readonly gpus: number;
+  /** GPUs that can be used, numbered from 0; undefined where each worker sees whether it has those asked for. */
+  readonly gpus: number | undefined;
   /** Inputs and outputs are left out: they may still be completed from the model's file. */
   readonly withoutTensors?: boolean;
 }
@@ -101,14 +101,36 @@ function checkPreserveOrdering(name: string, batching: ModelDynamicBatching): vo
   }
 }
 
-function checkInstanceGroups(config: ModelConfig, gpus: number): void {
+/** Why a machine of so many GPUs cannot hold the instances of a normalised config; undefined where it can. */
+export function missingGpus(config: ModelConfig, gpus: number): string | undefined {
+  for (const group of config.instanceGroup) {
+    const missing = missingGpu(config, group, gpus);
+    if (missing !== undefined) return missing.text;
+  }
+  return undefined;
+}
+
+function missingGpu(config: ModelConfig, group: ModelInstanceGroup, gpus: number) {
+  const what = `instance group ${group.name} of model ${config.name}`;
+  if (group.kind === Kind.GPU && gpus === 0) {
+    const text = `${what} has kind KIND_GPU but no GPUs are available; use KIND_CPU, or KIND_AUTO for either`;
+    return { field: 'kind', text };
+  }
+  const wrong = group.gpus.find((id) => id < 0 || id >= gpus);
+  if (wrong === undefined) return undefined;
+  const ids = Array.from({ length: gpus }, (_, id) => id).join(', ');
+  const text = `${what} specifies invalid or unsupported gpu id ${wrong}. The GPUs of this machine are: ${ids}`;
+  return { field: 'gpus', text };
+}
+
+function checkInstanceGroups(config: ModelConfig, gpus: number | undefined): void {
   if (config.instanceGroup.length === 0) {
     refuse('instance_group', `must specify one or more 'instance group's for ${config.name}`);
   }
   let instances = 0;
   for (const group of config.instanceGroup) {
     checkGroup(config, group, gpus);
-    instances += group.count * Math.max(1, group.gpus.length);
+    instances += Math.max(1, group.count) * Math.max(1, group.gpus.length);
   }
   if (instances > LIMITS.instances_per_model_max) {
     const text = `the instance groups of model ${config.name} ask for ${instances} instances, more than`;
@@ -116,19 +138,16 @@ function checkInstanceGroups(config: ModelConfig, gpus: number): void {
   }
 }
 
-function checkGroup(config: ModelConfig, group: ModelInstanceGroup, gpus: number): void {
+function checkGroup(config: ModelConfig, group: ModelInstanceGroup, gpus: number | undefined): void {
   const what = `instance group ${group.name} of model ${config.name}`;
-  if (group.kind !== Kind.GPU && group.gpus.length > 0) {
+  const mayHaveGpus = group.kind === Kind.GPU || (group.kind === Kind.AUTO && gpus === undefined);
+  if (!mayHaveGpus && group.gpus.length > 0) {
     refuse('gpus', `${what} has kind KIND_${Kind[group.kind]} but specifies one or more GPUs`);
   }
-  if (group.kind === Kind.GPU && gpus === 0) {
-    refuse('kind', `${what} has kind KIND_GPU but no GPUs are available; use KIND_CPU, or KIND_AUTO for either`);
-  }
-  const wrong = group.gpus.find((id) => id < 0 || id >= gpus);
-  if (wrong !== undefined) {
-    const ids = Array.from({ length: gpus }, (_, id) => id).join(', ');
-    refuse('gpus', `${what} specifies invalid or unsupported gpu id ${wrong}. The GPUs of this machine are: ${ids}`);
-  }
+  const missing = gpus === undefined ? undefined : missingGpu(config, group, gpus);
+  if (missing !== undefined) refuse(missing.field, missing.text);
+  const negative = group.gpus.find((id) => id < 0);
+  if (negative !== undefined) refuse('gpus', `${what} specifies invalid or unsupported gpu id ${negative}`);
   if (group.profile.length > 0 && config.platform !== 'tensorrt_plan') {
     const text = `and platform ${config.platform} specifies profile field which is only supported for TensorRT models`;
     refuse('profile', `${what} ${text}`);

@@ -1,10 +1,13 @@
 import { equals } from '@bufbuild/protobuf';
 import { describe, expect, test } from 'vitest';
-import { completeModelConfig, normaliseModelConfig } from './complete-model-config.ts';
+import { completeModelConfig, normaliseModelConfig, resolveInstances } from './complete-model-config.ts';
 import { ModelInstanceGroup_Kind as Kind, type ModelConfig, ModelConfigSchema } from './gen/model_config_pb.ts';
 import { parseModelConfig } from './parse-model-config.ts';
 
-function completed(text: string, gpus = 0): ModelConfig {
+const completed = (text: string, gpus = 0) => completedBy(text, gpus);
+const completedOpen = (text: string) => completedBy(text, undefined);
+
+function completedBy(text: string, gpus: number | undefined): ModelConfig {
   const given = parseModelConfig(text, 'config.pbtxt');
   const config = completeModelConfig(given, { name: 'm', files: [{ name: 'model.onnx', directory: false }], gpus });
   // A second time changes nothing.
@@ -13,7 +16,7 @@ function completed(text: string, gpus = 0): ModelConfig {
 }
 
 test('nothing given', () => {
-  const config = completed('');
+  const config = completed('', 0);
   expect(config).toMatchObject({ name: 'm', backend: 'onnxruntime', platform: 'onnxruntime_onnx' });
   expect(config.versionPolicy?.policyChoice).toMatchObject({ case: 'latest', value: { numVersions: 1 } });
   expect(config.optimization?.inputPinnedMemory?.enable).toBe(true);
@@ -52,7 +55,7 @@ describe('preferred batch sizes', () => {
   });
 
   test('sequence: a given idle limit stays', () => {
-    const { schedulingChoice } = completed('sequence_batching { max_sequence_idle_microseconds: 7 direct { } }');
+    const { schedulingChoice } = completed('sequence_batching { max_sequence_idle_microseconds: 7 direct { } }', 0);
     expect(schedulingChoice.value).toMatchObject({ maxSequenceIdleMicroseconds: 7n });
   });
 });
@@ -80,13 +83,45 @@ describe('instance groups', () => {
     expect(groups).toEqual([expected]);
   });
 
+  test.each<[string, string, unknown[], unknown[], unknown[]]>([
+    ['none given', '', ['m', Kind.AUTO, 0, []], ['m', Kind.CPU, 2, []], ['m', Kind.GPU, 1, [0, 1]]],
+    [
+      'auto with a count',
+      'instance_group { count: 3 }',
+      ['m_0', Kind.AUTO, 3, []],
+      ['m_0', Kind.CPU, 3, []],
+      ['m_0', Kind.GPU, 3, [0, 1]],
+    ],
+    [
+      'KIND_GPU',
+      'instance_group { kind: KIND_GPU }',
+      ['m_0', Kind.GPU, 1, []],
+      ['m_0', Kind.GPU, 1, []],
+      ['m_0', Kind.GPU, 1, [0, 1]],
+    ],
+    [
+      'KIND_CPU',
+      'instance_group { kind: KIND_CPU }',
+      ['m_0', Kind.CPU, 2, []],
+      ['m_0', Kind.CPU, 2, []],
+      ['m_0', Kind.CPU, 2, []],
+    ],
+  ])('left open until a worker resolves them: %s', (_name, text, open, without, withTwo) => {
+    const groups = (config: ModelConfig) =>
+      config.instanceGroup.map((group) => [group.name, group.kind, group.count, group.gpus]);
+    const left = completedOpen(text);
+    expect(groups(left)).toEqual([open]);
+    expect(groups(resolveInstances(left, 0))).toEqual([without]);
+    expect(groups(resolveInstances(left, 2))).toEqual([withTwo]);
+  });
+
   test('are numbered by place', () => {
-    const config = completed('instance_group [ { name: "a" }, { }, { } ]');
+    const config = completed('instance_group [ { name: "a" }, { }, { } ]', 0);
     expect(config.instanceGroup.map((group) => group.name)).toEqual(['a', 'm_1', 'm_2']);
   });
 
   test('an ensemble has none, nor optimization', () => {
-    const config = completed('platform: "ensemble" ensemble_scheduling { }');
+    const config = completed('platform: "ensemble" ensemble_scheduling { }', 0);
     expect(config.instanceGroup).toEqual([]);
     expect(config.optimization).toBeUndefined();
     expect(config.backend).toBe('');

@@ -20,8 +20,8 @@ export interface CompleteOptions {
   readonly name: string;
   /** What the first version directory holds; undefined where there is no version. */
   readonly files: readonly VersionFile[] | undefined;
-  /** GPUs that can be used, numbered from 0. */
-  readonly gpus: number;
+  /** GPUs that can be used, numbered from 0; undefined where each worker resolves its instances by its own. */
+  readonly gpus: number | undefined;
 }
 
 /**
@@ -37,9 +37,10 @@ export function completeModelConfig(config: ModelConfig, options: CompleteOption
 
 /**
  * A copy with the defaults that a reader of GET …/config sees (core/src/model_config_utils.cc,
- * NormalizeModelConfig and NormalizeInstanceGroup). Normalising twice changes nothing.
+ * NormalizeModelConfig and NormalizeInstanceGroup). Normalising twice changes nothing. Without `gpus`
+ * what depends on them is left open: KIND_AUTO, its count, and the GPUs of a KIND_GPU that lists none.
  */
-export function normaliseModelConfig(config: ModelConfig, gpus: number): ModelConfig {
+export function normaliseModelConfig(config: ModelConfig, gpus: number | undefined): ModelConfig {
   const normal = clone(ModelConfigSchema, config);
   normal.versionPolicy ??= create(ModelVersionPolicySchema, {
     policyChoice: { case: 'latest', value: { numVersions: 1 } },
@@ -54,6 +55,13 @@ export function normaliseModelConfig(config: ModelConfig, gpus: number): ModelCo
   }
   for (const [index, group] of normal.instanceGroup.entries()) normaliseGroup(normal, group, index, gpus);
   return normal;
+}
+
+/** A copy of a normalised config with what was left open for want of `gpus` decided: what a worker of so many makes of it. */
+export function resolveInstances(config: ModelConfig, gpus: number): ModelConfig {
+  const resolved = clone(ModelConfigSchema, config);
+  for (const [index, group] of resolved.instanceGroup.entries()) normaliseGroup(resolved, group, index, gpus);
+  return resolved;
 }
 
 /** Ensembles have neither instances nor optimization of their own. */
@@ -77,16 +85,17 @@ function normaliseScheduling(config: ModelConfig): void {
   }
 }
 
-function normaliseGroup(config: ModelConfig, group: ModelInstanceGroup, index: number, gpus: number): void {
+function normaliseGroup(config: ModelConfig, group: ModelInstanceGroup, index: number, gpus?: number): void {
   group.name ||= `${config.name}_${index}`;
-  if (group.kind === Kind.AUTO) {
+  if (group.kind === Kind.AUTO && gpus === undefined) return;
+  if (group.kind === Kind.AUTO && gpus !== undefined) {
     const present = gpus > 0 && group.gpus.every((id) => id >= 0 && id < gpus);
     group.kind = present ? Kind.GPU : Kind.CPU;
   }
   if (group.count < 1) {
     group.count = group.kind === Kind.CPU && TWO_CPU_INSTANCES.has(config.backend) ? 2 : 1;
   }
-  if (group.kind === Kind.GPU && group.gpus.length === 0) {
+  if (group.kind === Kind.GPU && group.gpus.length === 0 && gpus !== undefined) {
     for (let id = 0; id < gpus; id++) group.gpus.push(id);
   }
 }

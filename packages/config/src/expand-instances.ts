@@ -35,6 +35,12 @@ export function expandInstances(config: ModelConfig): readonly ExpandedInstance[
   return instances;
 }
 
+/** The GPU that an instance is on, by its name; undefined for none. */
+export function instanceGpu(name: string): number | undefined {
+  const id = /_gpu(\d+)$/.exec(name)?.[1];
+  return id === undefined ? undefined : Number(id);
+}
+
 function devices(group: ModelInstanceGroup): readonly ExpandedInstance['device'][] {
   if (group.kind === Kind.GPU) return group.gpus.map((id) => ({ kind: 'gpu', id }));
   return [{ kind: group.kind === Kind.MODEL ? 'model' : 'cpu', id: 0 }];

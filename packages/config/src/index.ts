@@ -1,5 +1,7 @@
+export { missingGpus } from './check-model-config.ts';
 export { checkRequest } from './check-request.ts';
-export { type ExpandedInstance, expandInstances } from './expand-instances.ts';
+export { resolveInstances } from './complete-model-config.ts';
+export { type ExpandedInstance, expandInstances, instanceGpu } from './expand-instances.ts';
 export { flagsHelp, flagsMarkdown } from './flag-docs.ts';
 export type { FlagRole } from './flag-meta.ts';
 export type { ModelConfig } from './gen/model_config_pb.ts';

@@ -14,8 +14,10 @@ export interface VersionRecord {
  */
 export interface ModelRecord {
   readonly name: string;
-  /** Completed and normalised. */
+  /** Completed and normalised; with roles apart the instance groups are left as open as the workers resolve them. */
   readonly config: ModelConfig;
+  /** GPUs that its workers use for its instances, numbered from 0; absent where there are none. */
+  readonly gpus?: number;
   /** Class labels by output name. */
   readonly labels: Readonly<Record<string, readonly string[]>>;
   /** Ascending by number: every version known, also those not ready. */

@@ -22,8 +22,8 @@ export interface ReadModelOptions {
   readonly autoComplete: boolean;
   /** `default-max-batch-size` of the backend's settings. */
   readonly defaultMaxBatchSize?: number;
-  /** GPUs that can be used, numbered from 0. */
-  readonly gpus: number;
+  /** GPUs that can be used, numbered from 0; undefined where each worker goes by its own. */
+  readonly gpus: number | undefined;
   /** `--model-config-name`: `configs/<name>.pbtxt` goes before config.pbtxt where it is there. */
   readonly modelConfigName?: string;
 }

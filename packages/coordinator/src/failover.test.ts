@@ -606,6 +606,15 @@ describe('workers', () => {
     expect(versionOf(made)).toMatchObject({ state: 'READY' });
   });
 
+  test('the record tells the GPUs that the workers use', async () => {
+    const { made, start } = apart();
+    await made.worker('wk-1');
+    const withGpus = await made.worker('wk-2');
+    withGpus.suffix = '_gpu1';
+    await start();
+    expect(made.directory.record('m')?.gpus).toBe(2);
+  });
+
   test('two versions may be ready on different workers', async () => {
     const { made, start } = apart([fakeModel('m', '', { versions: ['1', '2'] })]);
     for (const [id, fails] of [

@@ -133,6 +133,8 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     controls,
     cancels,
     instances: 1,
+    /** Of each instance's name. */
+    suffix: '',
     /** Says nothing to controls while true. */
     slow: false,
     /** Its answers get lost while true. */
@@ -272,7 +274,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
         const reason = worker.failures.get(version);
         const instances = Array.from({ length: worker.instances }, (_, index) => ({
           index,
-          name: `${message.model}_0_${index}`,
+          name: `${message.model}_0_${index}${worker.suffix}`,
           ready: true,
           passive: false,
           batches: [],

@@ -1,4 +1,4 @@
-import { compareVersions, type ModelRecord, type ModelSignature, type ModelSource } from '@nereid/config';
+import { compareVersions, instanceGpu, type ModelRecord, type ModelSignature, type ModelSource } from '@nereid/config';
 import {
   type Epoch,
   NO_HOLDER,
@@ -84,6 +84,7 @@ export interface OwnedModel {
 export function modelRecord(model: OwnedModel): ModelRecord {
   const { source } = model;
   const former = model.formerVersions.map((version) => ({ version, state: 'UNAVAILABLE' as const, reason: UNLOADED }));
+  const gpus = usedGpus(model);
   const selected = model.versions.map(({ version, state, reason }) => ({ version, state, reason }));
   return {
     name: model.name,
@@ -91,7 +92,15 @@ export function modelRecord(model: OwnedModel): ModelRecord {
     labels: source.labels,
     versions: [...former, ...selected].sort((a, b) => compareVersions(a.version, b.version)),
     contentHash: source.contentHash,
+    ...(gpus === 0 ? {} : { gpus }),
   };
+}
+
+/** One more than the highest GPU that any worker has an instance on. */
+function usedGpus({ workers }: OwnedModel): number {
+  const held = [...workers.values()].flatMap(({ versions }) => [...versions.values()]);
+  const ids = held.flatMap(({ instances }) => instances.map(({ name }) => instanceGpu(name) ?? -1));
+  return Math.max(-1, ...ids) + 1;
 }
 
 /** True once every version is READY on at least one worker, whatever the others make of it. */

@@ -81,7 +81,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 
 async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Server> {
   const { shared, directory, registry, lifecycle, leftMs } = parts;
-  const files = modelFiles(options, await countGpus());
+  const gpus = await countGpus();
+  // In a cluster other machines may hold the models: each worker goes by its own GPUs.
+  const files = modelFiles(options, parts.connector === undefined ? gpus : undefined);
 
   // Parts stop in reverse order: HTTP first, metrics last, as Triton's do.
   const { connector } = parts;
@@ -101,7 +103,7 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   );
   const worker = await lifecycle.add(
     'worker',
-    () => startWorker(shared, options, files),
+    () => startWorker(shared, options, files, gpus),
     (started) => started.stop(leftMs()),
   );
   await lifecycle.add(

@@ -18,7 +18,7 @@ export interface ModelFiles {
  * The repositories as coordinator and worker of one process see them. Both read the same files, so
  * the worker takes the hash that the coordinator's read has just computed.
  */
-export function modelFiles(options: ServerOptions, gpus: number): ModelFiles {
+export function modelFiles(options: ServerOptions, gpus: number | undefined): ModelFiles {
   const repositories = options.modelRepositories.map((path) => resolve(path));
   const reader = repositoryReader(repositories, readModelOptions(options, gpus));
   const hashes = new Map<string, string>();
@@ -41,14 +41,14 @@ export function modelFiles(options: ServerOptions, gpus: number): ModelFiles {
 }
 
 /** The repositories of a worker by itself, which reads and hashes them for itself. */
-export function ownModelFiles(options: ServerOptions, gpus: number): Pick<ModelFiles, 'findModel' | 'hashModel'> {
-  const { findModel, reader } = modelFiles(options, gpus);
+export function ownModelFiles(options: ServerOptions): Pick<ModelFiles, 'findModel' | 'hashModel'> {
+  const { findModel, reader } = modelFiles(options, undefined);
   return { findModel, hashModel: async (name) => (await reader.read(name)).contentHash };
 }
 
 const MAX_BATCH_SIZE_SETTING = 'default-max-batch-size';
 
-function readModelOptions(options: ServerOptions, gpus: number): ReadModelOptions {
+function readModelOptions(options: ServerOptions, gpus: number | undefined): ReadModelOptions {
   const settings = { ...options.backendConfig?.[''], ...options.backendConfig?.onnxruntime };
   const given = settings[MAX_BATCH_SIZE_SETTING];
   const rows = Number(given);

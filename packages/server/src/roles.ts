@@ -46,12 +46,14 @@ export async function startWorker(
   shared: Shared,
   options: ServerOptions,
   files: Pick<ModelFiles, 'findModel' | 'hashModel'>,
+  gpus: number,
 ): Promise<Worker> {
   const worker = createWorker({
     ...shared,
     id: newProcessId('wk'),
     findModel: files.findModel,
     hashModel: files.hashModel,
+    gpus,
     backendSettings: options.backendConfig ?? {},
     loadsMax: options.modelLoadThreads ?? DEFAULTS.model_load_threads,
     limits: LIMITS,

@@ -79,7 +79,8 @@ async function startCoordinator(options: ServerOptions, parts: ProcessParts): Pr
   const { shared, registry, lifecycle, leftMs } = parts;
   const health = startHealth();
   const metrics = await addMetrics(options, parts, health);
-  const files = modelFiles(options, await countGpus());
+  // Each worker goes by the GPUs of its own machine.
+  const files = modelFiles(options, undefined);
   const jobs = await addJobs(options, parts);
   const coordinator = await lifecycle.add(
     'coordinator',
@@ -96,10 +97,11 @@ async function startWorkerRole(options: ServerOptions, parts: ProcessParts): Pro
   const { shared, lifecycle, leftMs } = parts;
   const health = startHealth();
   const metrics = await addMetrics(options, parts, health);
-  const files = ownModelFiles(options, await countGpus());
+  const files = ownModelFiles(options);
+  const gpus = await countGpus();
   const worker = await lifecycle.add(
     'worker',
-    () => startWorker(shared, options, files),
+    () => startWorker(shared, options, files, gpus),
     (started) => started.stop(leftMs()),
   );
   health.started = true;

@@ -6,7 +6,7 @@
  * serves until the new one is ready and stays if that cannot be loaded (Triton's way), with the
  * reason in its description.
  */
-import { decodeModelConfig, modelSignature } from '@nereid/config';
+import { decodeModelConfig, missingGpus, modelSignature, resolveInstances } from '@nereid/config';
 import {
   type ControlMessage,
   type Epoch,
@@ -23,6 +23,8 @@ export interface HostedModelOptions extends HostingOptions {
   readonly findModel: (name: string) => string | undefined;
   /** The content hash of a model's files as this worker reads them (see ModelSource). */
   readonly hashModel: (name: string, directory: string) => Promise<string>;
+  /** GPUs of this machine. */
+  readonly gpus: number;
 }
 
 export interface HostedModel {
@@ -122,14 +124,27 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     void slot.hosted.stop();
   };
 
+  const decline = (message: ControlMessage) => {
+    for (const slot of slots.values()) drop(slot);
+    declined = message.versions;
+    changed();
+  };
+
   return {
     name,
     fence: null,
     draining: false,
     running,
     hold(message) {
-      declined = [];
       const { config, signature, directory } = readSource(message, options);
+      const missing = missingGpus(config, options.gpus);
+      if (missing !== undefined) {
+        options.log.warn({ model: name }, `model is left to other workers: ${missing}`);
+        directory.catch(() => {});
+        decline(message);
+        return;
+      }
+      declined = [];
       // Each version reports a failure by itself; one that is held already does not look at it.
       directory.catch(() => {});
       for (const [version, slot] of slots) if (!message.versions.includes(version)) drop(slot);
@@ -138,11 +153,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
       }
       changed();
     },
-    decline(message) {
-      for (const slot of slots.values()) drop(slot);
-      declined = message.versions;
-      changed();
-    },
+    decline,
     release() {
       declined = [];
       for (const slot of slots.values()) drop(slot);
@@ -184,7 +195,7 @@ function sameContent(a: VersionSource, b: VersionSource): boolean {
 /** Config and folder of a load; what is wrong with either is why `directory` rejects. */
 function readSource(message: ControlMessage, options: HostedModelOptions) {
   try {
-    const config = decodeModelConfig(message.config);
+    const config = resolveInstances(decodeModelConfig(message.config), options.gpus);
     const signature = modelSignature(config);
     return { config, signature, directory: checkedDirectory(message.model, message.contentHash, options) };
   } catch (unreadable) {

@@ -226,6 +226,18 @@ describe('with models', () => {
     expect(harness.received.filter(({ kind }) => kind === 'response')).toHaveLength(1);
   });
 
+  it('one that wants a GPU which is not here is left to other workers; with KIND_AUTO it goes on CPUs', async () => {
+    await harness.javascript('auto', SLOW);
+    const open = async (kind: string) => {
+      const { config } = await harness.control('auto');
+      return JSON.stringify({ ...JSON.parse(config), instanceGroup: [{ name: 'g', kind, count: 0 }] });
+    };
+    const declined = await harness.load('auto', { config: await open('KIND_GPU') });
+    expect(declined.versions).toMatchObject([{ state: 'UNAVAILABLE', reason: 'not held here' }]);
+    const held = await harness.load('auto', { config: await open('KIND_AUTO') });
+    expect(held.versions).toMatchObject([{ state: 'READY', instances: [{ name: 'g_0' }] }]);
+  });
+
   it('one that it does not take is described as not held, and never loaded', async () => {
     await harness.javascript('declined', SLOW);
     const { versions } = await harness.load('declined');

@@ -22,6 +22,8 @@ export interface WorkerOptions {
   readonly hashModel: (name: string, directory: string) => Promise<string>;
   /** `--worker-models`: whether this worker takes the model at all; every one by default. */
   readonly holds?: (model: string) => boolean;
+  /** GPUs of this machine, numbered from 0; none by default. A model that wants more is left to other workers. */
+  readonly gpus?: number;
   /** `--backend-config`: settings by backend name, '' for all backends. */
   readonly backendSettings: BackendSettings;
   /** `--model-load-thread-count`: instances that load at the same time. */
@@ -76,6 +78,7 @@ export function createWorker(options: WorkerOptions): Worker {
       backendSettings,
       findModel,
       hashModel,
+      gpus: options.gpus ?? 0,
       holds: options.holds ?? (() => true),
       limitLoads: createLoadLimiter(options.loadsMax),
       spawn: options.spawn ?? spawnThread,

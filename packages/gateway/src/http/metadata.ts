@@ -1,4 +1,4 @@
-import { modelConfigJson, type TensorSignature } from '@nereid/config';
+import { modelConfigJson, resolveInstances, type TensorSignature } from '@nereid/config';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import type { ModelFound } from '../model-lookup.ts';
@@ -39,8 +39,12 @@ export function modelMetadata(gateway: Gateway, request: FastifyRequest, reply: 
 export function modelConfig(gateway: Gateway, request: FastifyRequest, reply: FastifyReply): void {
   const { name, version } = modelOf(request);
   const found = gateway.model(name, version);
-  if (found.ok) sendJson(reply, modelConfigJson(found.record.config));
-  else sendError(reply, found.error);
+  if (!found.ok) {
+    sendError(reply, found.error);
+    return;
+  }
+  const { config, gpus } = found.record;
+  sendJson(reply, modelConfigJson(resolveInstances(config, gpus ?? 0)));
 }
 
 /** Triton's platform falls back to the backend's name (model.cc). */

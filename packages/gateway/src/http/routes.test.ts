@@ -214,4 +214,15 @@ describe('metadata', () => {
     expect(json).toMatchObject({ name: 'simple', max_batch_size: 8, backend: 'onnxruntime' });
     expect(json.input[0]).toMatchObject({ name: 'INPUT0', data_type: 'TYPE_INT32', dims: [2], optional: false });
   });
+
+  it.each([
+    [undefined, { kind: 'KIND_CPU', count: 2, gpus: [] }],
+    [2, { kind: 'KIND_GPU', count: 1, gpus: [0, 1] }],
+  ])('of a config shows the instances that its workers have, with %s GPUs', async (gpus, group) => {
+    const record = modelRecord(`${SIMPLE} instance_group { }`);
+    const { http } = await httpFixture({ models: [{ ...record, ...(gpus === undefined ? {} : { gpus }) }] });
+    const answer = await http.inject({ method: 'GET', url: '/v2/models/simple/config' });
+    const json = JSON.parse(answer.body);
+    expect(json.instance_group).toMatchObject([{ name: 'simple_0', ...group }]);
+  });
 });
