@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { ROOT } from '../../deploy/setup/checkout.mjs';
 import { becomesReady } from '../../deploy/setup/ready.mjs';
 import { type Command, runCli } from '../command.mjs';
@@ -97,6 +97,45 @@ test.each([['auto'], ['redis']])('serve on a Redis answers with --lane=%s', asyn
   const answer = await infer(http, 'simple', simpleRequest());
   expect(answer.outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
   expect((await command.stop()).code).toBe(0);
+});
+
+describe('the roles in the least convenient order', () => {
+  const on = (prefix: string) => [`--redis-url=${redis.url}`, `--redis-prefix=${prefix}`];
+  const httpOf = (output: string) => `http://127.0.0.1:${/Started HTTPService at \S+:(\d+)/.exec(output)?.[1]}`;
+  const isReady = async (http: string) => (await fetch(`${http}/v2/health/ready`)).status;
+  const never = () => false;
+
+  test('a gateway, then a coordinator, then a worker: each waits for the next', async () => {
+    const place = on('order');
+    const gateway = run(['gateway', ...place, ...ANY_PORTS.gateway]);
+    const http = httpOf(await gateway.waitFor(/Started gateway on Redis .*\n/));
+    expect(await isReady(http)).toBe(400);
+
+    const coordinator = run(['coordinator', ...place, SAMPLES, ...ANY_PORTS.coordinator]);
+    const announced = await coordinator.waitFor(/Started coordinator on Redis .*\n/);
+    expect(announced).toMatch(/\| simple +\| 1 +\| UNAVAILABLE: Unavailable: no worker holds the model +\|/);
+    const other = run(['worker', ...place, SAMPLES, '--worker-models=magika', ...ANY_PORTS.coordinator]);
+    await other.waitFor(/Started worker on Redis/);
+    expect(await isReady(http)).toBe(400);
+    expect(await infer(http, 'simple', simpleRequest())).toMatchObject({
+      status: 503,
+      error: "Request for unknown model: 'simple' version 1 is not at ready state",
+    });
+
+    run(['worker', ...place, SAMPLES, ...ANY_PORTS.coordinator]);
+    expect(await becomesReady(http, never, READY_LIMIT_MS)).toBe(true);
+    expect((await infer(http, 'simple', simpleRequest())).outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
+
+    expect((await coordinator.stop()).code).toBe(0);
+    await vi.waitFor(async () => expect(await isReady(http)).toBe(400), READY_LIMIT_MS);
+  });
+
+  test('a coordinator that waits for a worker stops at once', async () => {
+    const coordinator = run(['coordinator', ...on('alone'), SAMPLES, ...ANY_PORTS.coordinator]);
+    await coordinator.waitFor(/Started coordinator on Redis/);
+    const ending = await coordinator.stop();
+    expect([ending.code, ending.output]).toEqual([0, expect.not.stringContaining('Exit timeout')]);
+  });
 });
 
 async function expectOneLine(command: Command, code: number, text: RegExp): Promise<void> {

@@ -2,7 +2,7 @@ import { backendSettings, type Options } from '@nereid/config';
 import type { Log } from '@nereid/runtime';
 import type { ServerOptions } from '@nereid/server';
 
-/** Where metrics are served: where HTTP is, unless said otherwise. */
+/** Where metrics are served: where HTTP is, unless said otherwise. Roles without HTTP have its default here. */
 export function metricsAddress(options: Pick<Options, 'httpAddress' | 'metricsAddress'>): string {
   return options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
 }

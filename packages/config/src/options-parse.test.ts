@@ -302,6 +302,12 @@ describe('roles apart', () => {
     if (!parsed.ok) throw new Error(parsed.error);
     return parsed.options;
   };
+  it.each(['coordinator', 'worker'] as const)('the HTTP address of another role moves no metrics of a %s', (role) => {
+    const env = { NEREID_HTTP_ADDRESS: '10.0.0.1' };
+    const { httpAddress, metricsAddress } = options(role, { env });
+    expect([httpAddress, metricsAddress]).toEqual(['0.0.0.0', '']);
+  });
+
   const error = (role: FlagRole, given: Given): string => {
     const parsed = parse({ ...given, argv: [...needed[role], ...(given.argv ?? [])], role });
     return parsed.ok ? 'accepted' : parsed.error;

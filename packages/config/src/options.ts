@@ -259,7 +259,8 @@ export const optionsSchema = z.strictObject({
     .default('')
     .register(flagMetas, {
       ...metrics,
-      description: 'The address that the metrics server listens on. Empty: that of --http-address.',
+      description:
+        'The address that the metrics server, which also answers /v2/health, listens on. Empty: that of --http-address; for a coordinator or worker, which have no HTTP server, 0.0.0.0.',
     }),
   metricsPort: port(8002).register(flagMetas, {
     ...metrics,

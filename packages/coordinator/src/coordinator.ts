@@ -1,4 +1,4 @@
-import { LIMITS, type ModelRecord } from '@nereid/config';
+import { DEFAULTS, LIMITS, type ModelRecord } from '@nereid/config';
 import { type ErrorInfo, errorInfo, type Message, NereidError, NO_HOLDER, type ProcessId } from '@nereid/protocol';
 import type { Clock, Log, Registry } from '@nereid/runtime';
 import {
@@ -78,7 +78,7 @@ export interface Coordinator {
   start(): Promise<readonly LoadFailure[]>;
   /** Resolves with the model's record once it is ready on each worker; rejects with Triton's text. Only with `explicit`. */
   loadModel(name: string): Promise<ModelRecord>;
-  /** Resolves once the model is gone from each worker; also for one that is not loaded. Only with `explicit`. */
+  /** See Owner. Only with `explicit`. */
   unloadModel(name: string): Promise<void>;
   /** Ends what was accepted and gives all back; what is not over in time is dropped. Idempotent. */
   stop(deadlineMs?: number): Promise<void>;
@@ -93,9 +93,7 @@ export interface CoordinatorCounts {
   readonly waits: number;
 }
 
-const MODEL_LOAD_THREADS = 4;
 const TAKEOVER_WAIT_MS = 10_000;
-const STOP_DEADLINE_MS = 30_000;
 /** A job's request that no queue knows is without its answer for so long before it runs again. */
 const JOB_ANSWER_WAIT_MS = 1_000;
 
@@ -156,10 +154,11 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       answer: intake.answer,
       jobs,
       taken: intake.taken,
-      limitLoads: createAtMost(options.modelLoadThreads ?? MODEL_LOAD_THREADS),
+      limitLoads: createAtMost(options.modelLoadThreads ?? DEFAULTS.model_load_threads),
       limits: {
         queue_max: options.queueMax ?? LIMITS.requests_queued_max,
         instance_depth: options.instanceDepth,
+        unload_wait_ms: LIMITS.unload_wait_ms,
         takeover_wait_ms: options.takeoverWaitMs ?? TAKEOVER_WAIT_MS,
       },
     });
@@ -341,7 +340,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     },
     loadModel: async (name) => explicitOwner().load(name),
     unloadModel: async (name) => explicitOwner().unload(name),
-    stop(deadlineMs = STOP_DEADLINE_MS) {
+    stop(deadlineMs = DEFAULTS.exit_timeout_s * 1000) {
       stopped ??= shutDown(deadlineMs);
       return stopped;
     },

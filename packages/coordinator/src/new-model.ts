@@ -1,6 +1,7 @@
 /** Models at the moment at which a coordinator begins to own them. */
-import { type ModelRecord, type ModelSource, modelSignature } from '@nereid/config';
-import { type Epoch, UNLOADED } from '@nereid/protocol';
+import { type ModelRecord, type ModelSource, modelSignature, unsupportedReason } from '@nereid/config';
+import { type Epoch, errorInfo, UNLOADED } from '@nereid/protocol';
+import { createScheduler } from '@nereid/scheduler';
 import type { ModelPhase, OwnedModel, OwnedVersion } from './owned-model.ts';
 
 /** A model to be loaded from its files; `held` is its earlier load. */
@@ -59,4 +60,16 @@ function ownedModel(
     workers: new Map(),
     batches: 0,
   };
+}
+
+/** Why a model is not to be served as configured, asked of the config and of the scheduler. */
+export function unsupportedText({ config }: ModelSource): string | undefined {
+  const reason = unsupportedReason(config);
+  if (reason !== undefined) return reason;
+  try {
+    createScheduler(config);
+    return undefined;
+  } catch (error) {
+    return errorInfo(error).message;
+  }
 }

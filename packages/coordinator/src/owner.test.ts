@@ -242,6 +242,31 @@ describe('unloading', () => {
     await cluster.coordinator.stop();
   });
 
+  test('its caller does not wait for ever for a request that does not end; the unload goes on', async () => {
+    const cluster = fakeCluster([fakeModel('m')], { controlMode: 'explicit', loadModels: ['m'] });
+    const worker = await cluster.worker();
+    const gateway = cluster.gateway();
+    await cluster.coordinator.start();
+    const running = gateway.infer(fakeRequest('m'));
+    await settle();
+    const unloaded = cluster.coordinator.unloadModel('m').then(
+      () => 'unloaded',
+      (error) => `${error.code}: ${error.message}`,
+    );
+    await cluster.pass(29_999);
+    expect(await Promise.race([unloaded, 'waits'])).toBe('waits');
+    await cluster.pass(1);
+    expect(await unloaded).toBe(
+      "UNAVAILABLE: model 'm' still has requests after 30 s: it is unloaded once they have ended",
+    );
+    expect(states(cluster, 'm')).toEqual(['1 UNLOADING']);
+    worker.finish();
+    await settle();
+    expect([gateway.outcome(running), states(cluster, 'm')]).toEqual(['ok', ['1 UNAVAILABLE unloaded']]);
+    await cluster.coordinator.stop();
+    expect(cluster.clock.liveTimers).toBe(0);
+  });
+
   test('an unknown model, or one unloaded already, is no error', async () => {
     const cluster = fakeCluster([fakeModel('m')], { controlMode: 'explicit', loadModels: ['m'] });
     const worker = await cluster.worker();

@@ -1,4 +1,4 @@
-import { LOAD_FAILED, type ModelRecord, type ModelSource, unsupportedReason } from '@nereid/config';
+import { LOAD_FAILED, type ModelRecord, type ModelSource } from '@nereid/config';
 import {
   compareEpochs,
   type DescribedMessage,
@@ -14,17 +14,17 @@ import {
   UNLOADED,
 } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
-import { createScheduler } from '@nereid/scheduler';
 import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { AtMost } from './at-most.ts';
 import type { Conditions } from './conditions.ts';
+import { inTime } from './in-time.ts';
 import { createTurns } from './in-turn.ts';
 import type { JobIntake } from './job-intake.ts';
 import { createLeases } from './leases.ts';
 import { abandonQueues, closeQueues, openQueues, type QueueLimits } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
 import { createModelWorkers } from './model-workers.ts';
-import { loadedModel } from './new-model.ts';
+import { loadedModel, unsupportedText } from './new-model.ts';
 import {
   isIdle,
   isUnheld,
@@ -44,6 +44,8 @@ import { unreadFailure, unreadRecord } from './unread-model.ts';
 export interface OwnerLimits extends QueueLimits {
   /** How long the workers of a model that was taken over have to say what they hold. */
   readonly takeover_wait_ms: number;
+  /** How long the caller of an unload waits for it. */
+  readonly unload_wait_ms: number;
 }
 
 export interface OwnerParts {
@@ -71,7 +73,10 @@ export interface OwnerParts {
 export interface Owner {
   /** Rejects with why the model is not loaded. */
   load(name: string): Promise<ModelRecord>;
-  /** Resolves once what was accepted has ended and no worker holds the model; at once for an unknown one. */
+  /**
+   * Resolves once what was accepted has ended and no worker holds the model; at once for an unknown one.
+   * Rejects with UNAVAILABLE where that takes longer than `unload_wait_ms`; the unload goes on.
+   */
   unload(name: string): Promise<void>;
   /**
    * Takes the model's free lease. A model that its record says is served goes on being served, at
@@ -105,7 +110,7 @@ export interface Owner {
 }
 
 export function createOwner(parts: OwnerParts): Owner {
-  const { id, log, directory, reader, conditions, models, limits } = parts;
+  const { id, clock, log, directory, reader, conditions, models, limits } = parts;
   const turns = createTurns();
   const published = new Set<string>();
   /** Models that cannot be read: nothing is tried again until somebody asks. */
@@ -306,12 +311,15 @@ export function createOwner(parts: OwnerParts): Owner {
   return {
     load: (name) => turns.run(name, () => load(name)),
 
-    unload: (name) =>
-      turns.run(name, async () => {
+    unload(name) {
+      const over = turns.run(name, async () => {
         throwIfStopping();
         const model = models.get(name);
         if (model?.phase === 'serving') await retire(model);
-      }),
+      });
+      // Triton does not wait at all; what was accepted ends in any case.
+      return inTime(clock, limits.unload_wait_ms, over, () => stillUnloading(name, limits.unload_wait_ms));
+    },
 
     take: (name, anew) =>
       turns.run(name, async () => {
@@ -373,14 +381,7 @@ export function createOwner(parts: OwnerParts): Owner {
   };
 }
 
-/** Why a model is not to be served as configured, asked of the config and of the scheduler. */
-function unsupportedText({ config }: ModelSource): string | undefined {
-  const reason = unsupportedReason(config);
-  if (reason !== undefined) return reason;
-  try {
-    createScheduler(config);
-    return undefined;
-  } catch (error) {
-    return errorInfo(error).message;
-  }
+function stillUnloading(name: string, ms: number): NereidError {
+  const text = `model '${name}' still has requests after ${ms / 1000} s: it is unloaded once they have ended`;
+  return new NereidError('UNAVAILABLE', text);
 }

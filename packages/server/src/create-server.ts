@@ -33,7 +33,10 @@ export interface Server {
   infer(input: InferInput, options?: { readonly signal?: AbortSignal }): Promise<InferResult>;
   /** Only with `modelControlMode: 'explicit'`. Resolves when ready; throws why not. */
   loadModel(name: string): Promise<ModelRecord>;
-  /** Only with `explicit`. Resolves when gone; also for a model that is not loaded. */
+  /**
+   * Only with `explicit`. Resolves when gone; also for a model that is not loaded. Throws UNAVAILABLE where
+   * requests keep it for longer than LIMITS.unload_wait_ms: it goes once they have ended.
+   */
   unloadModel(name: string): Promise<void>;
   /** Every model known, by name. */
   models(): readonly ModelRecord[];
