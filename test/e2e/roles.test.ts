@@ -9,6 +9,8 @@ import { infer, SIMPLE_SUM, simpleRequest } from './requests.ts';
 const SAMPLES = `--model-repository=${join(ROOT, 'model_repository')}`;
 const ANY_PORTS = { gateway: ['--http-port=0', '--metrics-port=0'], coordinator: ['--metrics-port=0'] };
 const READY_LIMIT_MS = 30_000;
+/** Four processes start one after the other, on however busy a machine. */
+const FOUR_PROCESSES_LIMIT_MS = 120_000;
 
 let redis: PrivateRedis;
 let commands: Command[] = [];
@@ -105,30 +107,34 @@ describe('the roles in the least convenient order', () => {
   const isReady = async (http: string) => (await fetch(`${http}/v2/health/ready`)).status;
   const never = () => false;
 
-  test('a gateway, then a coordinator, then a worker: each waits for the next', async () => {
-    const place = on('order');
-    const gateway = run(['gateway', ...place, ...ANY_PORTS.gateway]);
-    const http = httpOf(await gateway.waitFor(/Started gateway on Redis .*\n/));
-    expect(await isReady(http)).toBe(400);
+  test(
+    'a gateway, then a coordinator, then a worker: each waits for the next',
+    async () => {
+      const place = on('order');
+      const gateway = run(['gateway', ...place, ...ANY_PORTS.gateway]);
+      const http = httpOf(await gateway.waitFor(/Started gateway on Redis .*\n/));
+      expect(await isReady(http)).toBe(400);
 
-    const coordinator = run(['coordinator', ...place, SAMPLES, ...ANY_PORTS.coordinator]);
-    const announced = await coordinator.waitFor(/Started coordinator on Redis .*\n/);
-    expect(announced).toMatch(/\| simple +\| 1 +\| UNAVAILABLE: Unavailable: no worker holds the model +\|/);
-    const other = run(['worker', ...place, SAMPLES, '--worker-models=magika', ...ANY_PORTS.coordinator]);
-    await other.waitFor(/Started worker on Redis/);
-    expect(await isReady(http)).toBe(400);
-    expect(await infer(http, 'simple', simpleRequest())).toMatchObject({
-      status: 503,
-      error: "Request for unknown model: 'simple' version 1 is not at ready state",
-    });
+      const coordinator = run(['coordinator', ...place, SAMPLES, ...ANY_PORTS.coordinator]);
+      const announced = await coordinator.waitFor(/Started coordinator on Redis .*\n/);
+      expect(announced).toMatch(/\| simple +\| 1 +\| UNAVAILABLE: Unavailable: no worker holds the model +\|/);
+      const other = run(['worker', ...place, SAMPLES, '--worker-models=magika', ...ANY_PORTS.coordinator]);
+      await other.waitFor(/Started worker on Redis/);
+      expect(await isReady(http)).toBe(400);
+      expect(await infer(http, 'simple', simpleRequest())).toMatchObject({
+        status: 503,
+        error: "Request for unknown model: 'simple' version 1 is not at ready state",
+      });
 
-    run(['worker', ...place, SAMPLES, ...ANY_PORTS.coordinator]);
-    expect(await becomesReady(http, never, READY_LIMIT_MS)).toBe(true);
-    expect((await infer(http, 'simple', simpleRequest())).outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
+      run(['worker', ...place, SAMPLES, ...ANY_PORTS.coordinator]);
+      expect(await becomesReady(http, never, READY_LIMIT_MS)).toBe(true);
+      expect((await infer(http, 'simple', simpleRequest())).outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
 
-    expect((await coordinator.stop()).code).toBe(0);
-    await vi.waitFor(async () => expect(await isReady(http)).toBe(400), READY_LIMIT_MS);
-  });
+      expect((await coordinator.stop()).code).toBe(0);
+      await vi.waitFor(async () => expect(await isReady(http)).toBe(400), READY_LIMIT_MS);
+    },
+    FOUR_PROCESSES_LIMIT_MS,
+  );
 
   test('a coordinator that waits for a worker stops at once', async () => {
     const coordinator = run(['coordinator', ...on('alone'), SAMPLES, ...ANY_PORTS.coordinator]);

@@ -60,7 +60,7 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
   const checks = createSimChecks({
     nowUs: world.nowUs,
     once: mix.faults === 'none',
-    // A version that no worker holds for a while is not there, as Triton says it.
+    // A model that is being loaded anew is not there, as Triton says it; one whose worker is away is not ready.
     allowed: (code, text) =>
       mix.faults !== 'none' && (code === 'UNAVAILABLE' || text.endsWith('has no available versions')),
   });

@@ -1,6 +1,4 @@
-import { QUEUE_FULL } from '@nereid/protocol';
-import { createInstancePool } from './instance-pool.ts';
-import { createRequestQueue } from './request-queue.ts';
+import { createQueueAndPlaces } from './queue-and-places.ts';
 import type { Decision, QueuedRequest, Scheduler } from './schedule.ts';
 
 export interface DefaultSchedulerOptions {
@@ -16,10 +14,11 @@ export interface DefaultSchedulerOptions {
 export function createDefaultScheduler<R extends QueuedRequest = QueuedRequest>(
   options: DefaultSchedulerOptions,
 ): Scheduler<R> {
-  const queue = createRequestQueue<R>();
-  const instances = createInstancePool();
+  const waits = createQueueAndPlaces<R>(options.queue_max);
+  const { queue, instances } = waits;
 
-  const dispatch = (decisions: Decision<R>[]) => {
+  const dispatch = () => {
+    const decisions: Decision<R>[] = [];
     while (queue.length > 0 && instances.free > 0) {
       const instance = instances.take();
       const request = queue.shift();
@@ -34,28 +33,9 @@ export function createDefaultScheduler<R extends QueuedRequest = QueuedRequest>(
       return queue.length;
     },
     step(event) {
-      const decisions: Decision<R>[] = [];
-      switch (event.type) {
-        case 'arrived':
-          // What waits here waits for an instance: with one free the queue is empty.
-          if (queue.length >= options.queue_max) {
-            return [{ type: 'reject', request: event.request, error: QUEUE_FULL }];
-          }
-          queue.append(event.request);
-          break;
-        case 'cancelled':
-          queue.remove(event.id);
-          break;
-        case 'instance-free':
-          instances.add(event.instance);
-          break;
-        case 'instance-lost':
-          instances.drop(event.instance);
-          break;
-        case 'time':
-          break;
-      }
-      return dispatch(decisions);
+      // What waits here waits for an instance: with one free the queue is empty.
+      const refusal = waits.take(event);
+      return refusal === undefined ? dispatch() : [refusal];
     },
   };
 }

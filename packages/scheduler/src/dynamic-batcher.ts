@@ -1,7 +1,5 @@
-import { QUEUE_FULL } from '@nereid/protocol';
 import { createFormingBatch } from './forming-batch.ts';
-import { createInstancePool } from './instance-pool.ts';
-import { createRequestQueue } from './request-queue.ts';
+import { createQueueAndPlaces } from './queue-and-places.ts';
 import type { CloseReason, Decision, QueuedRequest, Scheduler } from './schedule.ts';
 
 export interface DynamicBatcherOptions {
@@ -37,8 +35,8 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
 ): Scheduler<R> {
   const fitting = options.preferred.filter((size) => size >= 1 && size <= options.rows_max);
   const rowsWanted = fitting.length === 0 ? options.rows_max : Math.max(...fitting);
-  const queue = createRequestQueue<R>();
-  const instances = createInstancePool();
+  const waits = createQueueAndPlaces<R>(options.queue_max);
+  const { queue, instances } = waits;
   const forming = createFormingBatch(queue, { rows_wanted: rowsWanted, preferred: new Set(fitting) });
   /** The wake that the caller knows of. */
   let wishedUs: number | undefined;
@@ -91,26 +89,11 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       return queue.length;
     },
     step(event, nowUs) {
-      switch (event.type) {
-        case 'arrived':
-          if (queue.length >= options.queue_max) {
-            return [{ type: 'reject', request: event.request, error: QUEUE_FULL }];
-          }
-          queue.append(event.request);
-          break;
-        case 'cancelled':
-          if (queue.remove(event.id) !== undefined) forming.reset();
-          break;
-        case 'instance-free':
-          instances.add(event.instance);
-          break;
-        case 'instance-lost':
-          instances.drop(event.instance);
-          break;
-        case 'time':
-          wishedUs = undefined;
-          break;
-      }
+      const before = queue.length;
+      const refusal = waits.take(event);
+      if (refusal !== undefined) return [refusal];
+      if (queue.length < before) forming.reset();
+      if (event.type === 'time') wishedUs = undefined;
       const decisions = dispatch(nowUs);
       // The caller may have dropped its timer then, so the next wish is told anew.
       if (queue.length === 0) wishedUs = undefined;
