@@ -101,7 +101,7 @@ async function whenReady({ processes, gateways, coordinators, workers, redis }) 
     return endings;
   };
   try {
-    // A coordinator has started once its models are loaded.
+    // A coordinator has started once its models are loaded, or wait for a worker; a gateway is ready with all of them.
     const started = await within(roles(processes));
     const doors = await within(roles(gateways));
     for (const { http, process } of doors) {
