@@ -1,5 +1,5 @@
 /** Jobs from door to door: HTTP and BullMQ producers, a gateway, coordinators, a worker that echoes, a real Redis. */
-import { type ModelRecord, type ModelSource, parseModelConfig } from '@nereid/config';
+import { LIMITS, type ModelRecord, type ModelSource, parseModelConfig } from '@nereid/config';
 import { createCoordinator } from '@nereid/coordinator';
 import { createGateway, createHttpServer, createJobs, type HttpServer } from '@nereid/gateway';
 import type { DescribedMessage, ExecuteMessage, Message } from '@nereid/protocol';
@@ -71,6 +71,7 @@ async function openCluster(): Promise<Cluster> {
     model,
     worker: 'wk-1',
     askedAt,
+    streams: [],
     draining: false,
     versions: loaded
       ? [
@@ -155,7 +156,7 @@ function startHttp({ transport, directory }: Cluster, queues: JobQueues): HttpSe
     transport,
     directory,
     log,
-    limits: { requests_pending_max: 10_000 },
+    limits: LIMITS,
   });
   const jobs = createJobs({ queues, directory, clock });
   const http = createHttpServer({

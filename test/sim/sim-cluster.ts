@@ -207,7 +207,7 @@ function startGateway({ id, process, transport, directory, timing }: RoleContext
     transport,
     directory,
     log: LOG,
-    limits: { requests_pending_max: LIMITS.requests_pending_max },
+    limits: LIMITS,
     timing,
   });
   return {

@@ -80,7 +80,7 @@ export function createSimWorker(options: SimWorkerOptions): SimWorker {
       })),
       running: [],
     }));
-    send(owner, { kind: 'described', model, worker: id, askedAt, versions, draining: false });
+    send(owner, { kind: 'described', model, worker: id, askedAt, versions, streams: [], draining: false });
   };
 
   const control = (message: ControlMessage) => {

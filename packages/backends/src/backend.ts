@@ -3,7 +3,7 @@
  * Everything here runs on the instance's own thread; nothing of onnxruntime shows.
  */
 import type { ModelConfig, ModelSignature } from '@nereid/config';
-import type { InferRequest, InferResponse, Outcome, Tensor } from '@nereid/protocol';
+import type { InferRequest, Outcome, Tensor } from '@nereid/protocol';
 
 /** Where an instance runs. `id` is the GPU's index, 0 on the CPU. */
 export interface Device {
@@ -65,12 +65,14 @@ export interface Batch {
 /**
  * `joined`: outputs over all rows, in the clients' shapes, to be split by `rows`. An output that
  * covers its whole ArrayBuffer gives that buffer away: nobody may hold on to it.
- * `each`: one outcome per request, in order (an iterable of responses where the model streams);
- * its tensors are copied before the next execution begins.
+ * `each`: one outcome per request, in order; its tensors are copied before the next execution begins.
+ * Of a decoupled model it may be an iterable of any number of outcomes: the execution goes on until
+ * all of them have ended, and one whose request is cancelled is returned. What an iterable throws
+ * ends it, as the last outcome.
  */
 export type BatchResult =
   | { readonly kind: 'joined'; readonly outputs: readonly Tensor[] }
-  | { readonly kind: 'each'; readonly outcomes: readonly (Outcome | AsyncIterable<InferResponse>)[] };
+  | { readonly kind: 'each'; readonly outcomes: readonly (Outcome | AsyncIterable<Outcome>)[] };
 
 export interface BackendInstance {
   /**

@@ -44,6 +44,10 @@ export interface ModelStart {
 /** The module's exports; only `execute` is needed. */
 export interface ModelModule {
   readonly initialize?: (start: ModelStart) => unknown;
+  /**
+   * One response, Error or async iterable of responses per request. An iterable of a model that is
+   * not decoupled must have exactly one.
+   */
   readonly execute: (requests: readonly ModelRequest[]) => unknown;
   readonly finalize?: () => unknown;
 }

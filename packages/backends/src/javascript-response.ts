@@ -47,9 +47,6 @@ export function modelError(error: Error): ErrorInfo {
 function modelResponse(signature: ModelSignature, request: InferRequest, version: string, returned: unknown) {
   const where = `model '${signature.name}'`;
   if (!isRecord(returned)) throw internal(`${where} returned ${kind(returned)} in place of a response`);
-  if (Symbol.asyncIterator in returned) {
-    throw new NereidError('UNSUPPORTED', `${where} returned a stream; decoupled JavaScript models are not served yet`);
-  }
   for (const field of ['state', 'release'] as const) {
     if (returned[field] !== undefined) {
       throw new NereidError(

@@ -202,7 +202,6 @@ describe('javascript: what a model returns', () => {
   });
 
   it.each([
-    ['a stream', '(async function* () {})()', 'decoupled'],
     ['state', `{ outputs: { Y: ${y} }, state: {} }`, "'state'"],
     ['release', `{ outputs: { Y: ${y} }, release: 'all' }`, "'release'"],
   ])('%s is UNSUPPORTED for now', async (_, returned, message) => {

@@ -12,6 +12,7 @@ import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad } from 
 import type { ModelContext, ModelModule } from './javascript-model.ts';
 import { modelRequest } from './javascript-request.ts';
 import { modelError, modelOutcome } from './javascript-response.ts';
+import { isResponseStream, onlyOutcome, outcomeStream } from './javascript-stream.ts';
 
 const DEFAULT_FILENAME = 'model.mjs';
 
@@ -24,12 +25,6 @@ export const javascriptBackend: Backend = {
   name: 'javascript',
   async load(load: InstanceLoad): Promise<BackendInstance> {
     const { signature } = load;
-    if (signature.decoupled) {
-      throw new NereidError(
-        'UNSUPPORTED',
-        `model '${signature.name}' is decoupled; decoupled JavaScript models are not served yet`,
-      );
-    }
     const module = await importModel(load);
     try {
       await module.initialize?.({
@@ -118,8 +113,12 @@ async function execute(
     const what = Array.isArray(returned) ? `${returned.length} responses` : `no array of responses`;
     throw new NereidError('INTERNAL', `model '${signature.name}' returned ${what} for ${requests.length} requests`);
   }
-  return {
-    kind: 'each',
-    outcomes: batch.requests.map(({ request }, index) => modelOutcome(signature, request, version, returned[index])),
-  };
+  const outcomes = batch.requests.map(({ request }, index) => {
+    const outcome = (answer: unknown) => modelOutcome(signature, request, version, answer);
+    const answer: unknown = returned[index];
+    if (!isResponseStream(answer)) return outcome(answer);
+    const stream = outcomeStream(answer, outcome);
+    return signature.decoupled ? stream : onlyOutcome(stream);
+  });
+  return { kind: 'each', outcomes: await Promise.all(outcomes) };
 }

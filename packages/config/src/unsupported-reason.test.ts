@@ -14,7 +14,10 @@ describe('not served yet', () => {
     ['platform: "ensemble"', 'ensemble_scheduling'],
     ['platform: "ensemble" ensemble_scheduling { }', 'ensemble_scheduling'],
     ['backend: "python"', `the backend 'python'`],
-    ['model_transaction_policy { decoupled: true }', 'model_transaction_policy.decoupled'],
+    [
+      'model_transaction_policy { decoupled: true }',
+      "model_transaction_policy.decoupled with the backend 'onnxruntime'",
+    ],
     ['batch_input { }', 'batch_input'],
     ['batch_output { }', 'batch_output'],
     ['input { allow_ragged_batch: true }', 'allow_ragged_batch'],
@@ -47,6 +50,7 @@ describe('served', () => {
     'input { optional: true }',
     'instance_group { rate_limiter { priority: 2 } }',
     'model_transaction_policy { decoupled: false }',
+    'backend: "javascript" model_transaction_policy { decoupled: true }',
   ])('%s', (text) => {
     expect(reason(text)).toBeUndefined();
   });

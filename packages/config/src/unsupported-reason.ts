@@ -2,6 +2,8 @@ import { isEnsemble } from './complete-model-config.ts';
 import type { ModelConfig, ModelDynamicBatching, ModelQueuePolicy } from './gen/model_config_pb.ts';
 
 const SERVED_BACKENDS: readonly string[] = ['onnxruntime', 'javascript'];
+/** Those that can give a request any number of answers. */
+const STREAMING_BACKENDS: readonly string[] = ['javascript'];
 
 /**
  * Why this version of Nereid cannot serve a model whose config is right, or undefined.
@@ -15,7 +17,9 @@ export function unsupportedReason(config: ModelConfig): string | undefined {
 function unsupported(config: ModelConfig): string | undefined {
   if (isEnsemble(config)) return 'ensemble_scheduling';
   if (!SERVED_BACKENDS.includes(config.backend)) return `the backend '${config.backend}'`;
-  if (config.modelTransactionPolicy?.decoupled === true) return 'model_transaction_policy.decoupled';
+  if (config.modelTransactionPolicy?.decoupled === true && !STREAMING_BACKENDS.includes(config.backend)) {
+    return `model_transaction_policy.decoupled with the backend '${config.backend}'`;
+  }
   if (config.batchInput.length > 0) return 'batch_input';
   if (config.batchOutput.length > 0) return 'batch_output';
   if (config.input.some((input) => input.allowRaggedBatch)) return 'allow_ragged_batch';

@@ -21,6 +21,7 @@ import { createOwner, type Owner } from './owner.ts';
 import { createReaper } from './reaper.ts';
 import { startupModels } from './startup-models.ts';
 import { createStatisticsMetrics, type StatisticsMetrics } from './statistics-metrics.ts';
+import { passOnSigns } from './stream-signs.ts';
 import { createTicks, type Ticks } from './ticks.ts';
 
 export interface CoordinatorOptions {
@@ -231,7 +232,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
 
   const take = (message: Message) => {
     if (running === undefined) return;
-    const { intake, jobs, owner } = running;
+    const { intake, jobs, mailbox, owner } = running;
     switch (message.kind) {
       case 'infer':
         intake.infer(message);
@@ -244,6 +245,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
         break;
       case 'described':
         owner.described(message);
+        passOnSigns(mailbox, message);
         break;
       case 'response':
         jobs?.response(message);

@@ -1,5 +1,6 @@
 import {
   type BatchTiming,
+  type CancelMessage,
   compareEpochs,
   type DoneEntry,
   type DoneMessage,
@@ -249,6 +250,13 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     });
   };
 
+  /** A stream is not sent again once it has begun: a later owner knows it only from its worker. */
+  const cancelElsewhere = (message: CancelMessage): boolean => {
+    const worker = elsewhere.worker(message.id);
+    if (worker !== undefined) mailbox.send(worker, { ...message, epoch: parts.epoch() });
+    return worker !== undefined;
+  };
+
   const isOurs = (number: number, instance: InstanceKey) => batches.get(number)?.instance === instance;
 
   const self: VersionQueue = {
@@ -279,7 +287,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     },
     cancel(message) {
       const entry = entries.get(message.id);
-      if (entry === undefined) return false;
+      if (entry === undefined) return cancelElsewhere(message);
       if (leave(message.id, CANCELLED, 'CANCELED')) return true;
       entry.cancelled = true;
       const worker = entry.batch?.worker ?? entry.elsewhere;

@@ -159,7 +159,15 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
           batches: batches.filter((batch) => batch.instance === instance.index).map(({ batch }) => batch),
         })),
       }));
-      mailbox.send(owner, { kind: 'described', model, worker: id, askedAt, versions, draining: worker.draining });
+      mailbox.send(owner, {
+        kind: 'described',
+        model,
+        worker: id,
+        askedAt,
+        versions,
+        streams: [],
+        draining: worker.draining,
+      });
     },
     /** It holds version 1 of these files; `reason` says why it could not load others since. */
     had(model: string, contentHash: string, reason = '') {

@@ -15,6 +15,7 @@ import { batchShapeKey } from '@nereid/scheduler';
 import type { Directory, Mailbox } from '@nereid/transport';
 import type { OwnedModel } from './owned-model.ts';
 import { CANCELLED } from './request-error.ts';
+import { gatewayOf } from './stream-signs.ts';
 import { chooseVersion } from './version-choice.ts';
 
 export interface IntakeParts {
@@ -153,9 +154,4 @@ export function createIntake(parts: IntakeParts): Intake {
 /** Rows that the request adds to a batch: its batch dimension, at least 1. */
 function requestRows(signature: ModelSignature, request: InferRequest): number {
   return signature.maxBatchSize > 0 ? Math.max(1, request.inputs[0]?.shape[0] ?? 1) : 1;
-}
-
-/** Request ids are `{gateway id}:{g}`. */
-function gatewayOf(requestId: string): ProcessId {
-  return requestId.slice(0, requestId.lastIndexOf(':'));
 }

@@ -69,6 +69,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
       // It holds what it held until it says otherwise.
       versions: before?.versions ?? new Map(),
       running: before?.running ?? NOTHING_RUNS,
+      streams: before?.streams ?? false,
       questions: before?.questions ?? [],
       askedUs: question.askedUs,
     };
@@ -179,6 +180,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
       view.versions = draining ? new Map() : heldNow(model, message);
       if (view.told === 'load') warnOfFailed(message, before);
       view.running = new Set(message.versions.flatMap(({ running }) => running));
+      view.streams = message.streams.length > 0;
       offer(model, message.worker, question?.sentUpTo);
       refresh(model);
       conditions.check();

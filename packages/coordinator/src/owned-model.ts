@@ -50,6 +50,8 @@ export interface WorkerView {
   versions: ReadonlyMap<string, VersionDescription>;
   /** Ids of the model's requests that it runs, whoever sent them. */
   running: ReadonlySet<string>;
+  /** Some of them are streams, whose gateways wait for a sign of them. */
+  streams: boolean;
   /** Not answered yet, oldest first. */
   questions: readonly Question[];
   /** When it was last asked. */

@@ -26,7 +26,7 @@ export function answered(view: WorkerView, askedAt: number): Question | undefine
 /** `outSinceUs`: when the batch that is out longest at the worker was sent, by version. */
 export function shouldAsk(
   model: Pick<OwnedModel, 'phase'>,
-  view: Pick<WorkerView, 'answered' | 'askedUs'>,
+  view: Pick<WorkerView, 'answered' | 'askedUs' | 'streams'>,
   outSinceUs: readonly (number | undefined)[],
   nowUs: number,
   times: ProbeTimes,
@@ -37,7 +37,7 @@ export function shouldAsk(
   if (model.phase === 'failed' || model.phase === 'unloaded') return false;
   if (quietMs >= times.probe_worker_ms) return true;
   const isLate = (sentUs: number | undefined) => sentUs !== undefined && nowUs - sentUs >= times.probe_batch_ms * 1000;
-  return quietMs >= times.probe_batch_ms && outSinceUs.some(isLate);
+  return quietMs >= times.probe_batch_ms && (view.streams || outSinceUs.some(isLate));
 }
 
 /**

@@ -1,5 +1,5 @@
 /** A gateway with one coordinator that does what a test says; only tests import this. */
-import { type ModelRecord, parseModelConfig, type VersionRecord } from '@nereid/config';
+import { LIMITS, type ModelRecord, parseModelConfig, type VersionRecord } from '@nereid/config';
 import type { InferMessage, InferResponse, Message, Outcome, ResponseMessage } from '@nereid/protocol';
 import { createLog, type VirtualClock, virtualClock } from '@nereid/runtime';
 import {
@@ -64,7 +64,8 @@ export interface GatewayFixture {
   interrupt(): void;
 }
 
-export interface FixtureOptions extends Partial<Pick<GatewayOptions, 'limits' | 'strictReadiness' | 'timing'>> {
+export interface FixtureOptions extends Partial<Pick<GatewayOptions, 'strictReadiness' | 'timing'>> {
+  readonly limits?: Partial<GatewayOptions['limits']>;
   readonly models?: readonly ModelRecord[];
   /** By default requests stay unanswered. */
   readonly answer?: (message: InferMessage) => Outcome;
@@ -106,7 +107,7 @@ export async function gatewayFixture(options: FixtureOptions = {}): Promise<Gate
     transport,
     directory,
     log: createLog({ level: 'silent' }),
-    limits: options.limits ?? { requests_pending_max: 100 },
+    limits: { ...LIMITS, requests_pending_max: 100, ...options.limits },
     ...(options.strictReadiness === undefined ? {} : { strictReadiness: options.strictReadiness }),
     ...(options.timing === undefined ? {} : { timing: options.timing }),
   });

@@ -2,13 +2,14 @@ import type { ModelRecord } from '@nereid/config';
 import { type InferRequest, type Message, type Outcome, type ProcessId, STOPPING } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
+import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
 import { createInfer } from './infer.ts';
 import { createKnownRecords } from './known-records.ts';
 import { createModelLookups, type ModelLookup } from './model-lookup.ts';
 import { createPending } from './pending.ts';
 import { resendTimes } from './resend.ts';
 
-export interface GatewayLimits {
+export interface GatewayLimits extends StreamLimits {
   /** Requests that wait for an answer at a time; one more is refused with 503. */
   readonly requests_pending_max: number;
 }
@@ -38,6 +39,13 @@ export interface Gateway {
   start(): Promise<void>;
   /** Never rejects: what goes wrong is an outcome. `signal` cancels the request wherever it is. */
   infer(request: InferRequest, signal?: AbortSignal): Promise<Outcome>;
+  /**
+   * As `infer`, for a model that may give any number of answers; of any other model one comes. The
+   * request is sent at the call. The answers come in their order, of one execution, and end with the
+   * one that is `last`, which is an error where the rest is lost (`stream_broken`), or comes faster
+   * than it is read (`stream_unread`). Never throws; who leaves early cancels the request.
+   */
+  inferStream(request: InferRequest, signal?: AbortSignal): AsyncIterableIterator<StreamedAnswer>;
   live(): boolean;
   ready(): boolean;
   /** `version` is decimal, or '' for the greatest READY one. */
@@ -72,7 +80,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const mailbox = options.transport.open(id, (messages) => {
     for (const message of messages) take(message);
   });
-  const infer = createInfer({ id, clock, mailbox, directory, models, pending, times });
+  const infer = createInfer({ id, clock, mailbox, directory, models, pending, times, limits: options.limits });
   const unwatch = directory.watch((change) => {
     if (change.type === 'owner') infer.ownerChanged(change.model);
     else if (change.type === 'record') records.changed(change.model);
@@ -91,7 +99,10 @@ export function createGateway(options: GatewayOptions): Gateway {
   const take = (message: Message) => {
     switch (message.kind) {
       case 'response':
-        if (!pending.settle(message.id, message.outcome)) log.trace({ id: message.id }, 'answer without a waiter');
+        if (!infer.response(message)) log.trace({ id: message.id }, 'answer without a waiter');
+        break;
+      case 'running':
+        infer.running(message);
         break;
       case 'stale':
         infer.stale(message);
@@ -146,8 +157,15 @@ export function createGateway(options: GatewayOptions): Gateway {
     },
     infer(request, signal) {
       if (stopping) return Promise.resolve(STOPPED);
-      const error = infer.refusal(request);
+      const error = infer.refusal(request, 'one');
       return error === null ? infer.submit(request, signal) : Promise.resolve({ ok: false, error });
+    },
+    inferStream(request, signal) {
+      const error = stopping ? STOPPING : infer.refusal(request, 'any');
+      if (error === null) return infer.stream(request, signal);
+      const refused = createAnswerQueue(options.limits, () => {});
+      refused.end({ ok: false, error });
+      return refused;
     },
     live: () => !closed,
     ready: () => !stopping && (options.strictReadiness === false || (isCoordinated() && models.allReady())),

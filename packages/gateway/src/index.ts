@@ -1,3 +1,4 @@
+export type { StreamedAnswer } from './answer-queue.ts';
 export { createGateway, type Gateway, type GatewayLimits, type GatewayOptions } from './gateway.ts';
 export { createHttpServer, type HttpServer, type HttpServerOptions } from './http/server.ts';
 export { createJobs, type Jobs, type JobsParts } from './jobs.ts';

@@ -8,14 +8,18 @@ import {
   type Outcome,
   type ProcessId,
   QUEUE_FULL,
+  type ResponseMessage,
+  type RunningMessage,
   type StaleMessage,
   withRequestId,
 } from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
 import type { Directory, Mailbox, RefusalReason } from '@nereid/transport';
+import { type AnswerQueue, createAnswerQueue, type StreamLimits } from './answer-queue.ts';
 import type { ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
 import { type ResendTimes, resendStep } from './resend.ts';
+import { createStreams, hasBegun, newStream, type WaitingStream } from './streams.ts';
 
 /** A request refused this often in a row is not sent on at once: ownership changes faster than it travels. */
 const REDIRECTS_MAX = 4;
@@ -33,6 +37,7 @@ export interface InferParts {
   readonly models: ModelLookups;
   readonly pending: Pending;
   readonly times: ResendTimes;
+  readonly limits: StreamLimits;
 }
 
 /**
@@ -44,10 +49,18 @@ export interface InferParts {
  * while any waits that it has to look at.
  */
 export interface Infer {
-  /** Why the request cannot be taken, from what is known here; null where it can. */
-  refusal(request: InferRequest): ErrorInfo | null;
+  /**
+   * Why the request cannot be taken, from what is known here; null where it can. A decoupled model is
+   * refused where one answer is waited for.
+   */
+  refusal(request: InferRequest, answers: 'one' | 'any'): ErrorInfo | null;
   /** Sends a request that was not refused and waits; `signal` cancels it wherever it is by then. */
   submit(request: InferRequest, signal: AbortSignal | undefined): Promise<Outcome>;
+  /** As `submit`, for any number of answers: the iterable ends after the one that is `last`. */
+  stream(request: InferRequest, signal: AbortSignal | undefined): AnswerQueue;
+  /** An answer, or a part of one; false where nobody waits for it. */
+  response(message: ResponseMessage): boolean;
+  running(message: RunningMessage): void;
   /** A coordinator says that it was not the owner: tries the one known now, or waits for another. */
   stale(message: StaleMessage): void;
   /** The directory's belief of who owns the model changed. */
@@ -59,6 +72,7 @@ export interface Infer {
 
 export function createInfer(parts: InferParts): Infer {
   const { id: replyTo, clock, mailbox, directory, models, pending, times } = parts;
+  const streams = createStreams(parts);
   const sweepsAll = Number.isFinite(times.resend_ms);
   let sweep: Timer | undefined;
   let closed = false;
@@ -79,7 +93,7 @@ export function createInfer(parts: InferParts): Infer {
 
   /** The mailbox did not take it. Later copies are not given up for it: another may be on its way. */
   const cameBack = (request: PendingRequest, message: InferMessage, reason: RefusalReason) => {
-    if (request.message !== message || pending.find(message.id) !== request) return;
+    if (request.message !== message || pending.find(message.id) !== request || hasBegun(request)) return;
     if (reason === 'gone') redirect(request, [directory.owner(message.model)]);
     else if (message.sends === 1) pending.settle(message.id, failed(withRequestId(message.request, QUEUE_FULL)));
   };
@@ -102,6 +116,10 @@ export function createInfer(parts: InferParts): Infer {
 
   /** What the rule says of one request; `force` sends it also before its wait is over. */
   const visit = (request: PendingRequest, force: boolean) => {
+    if (request.stream !== undefined && hasBegun(request)) {
+      streams.look(request, request.stream);
+      return;
+    }
     const nowUs = clock.nowUs();
     const owner = directory.owner(request.message.model);
     if (owner !== undefined && !request.returned) request.strandedUs = undefined;
@@ -132,14 +150,45 @@ export function createInfer(parts: InferParts): Infer {
     const request = pending.find(id);
     if (request === undefined || !pending.settle(id, CANCELLED)) return;
     const { model, epoch, g, session, sends } = request.message;
-    if (sends > 0) mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id, g, low: pending.low, session });
+    if (hasBegun(request)) streams.cancel(request.message);
+    else if (sends > 0) mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id, g, low: pending.low, session });
+  };
+
+  /** Returns the token under which it waits. */
+  const start = (
+    request: InferRequest,
+    signal: AbortSignal | undefined,
+    resolve: (outcome: Outcome) => void,
+    stream: WaitingStream | undefined,
+  ): string => {
+    const epoch = directory.owner(request.modelName);
+    const message = firstMessage(request, epoch, replyTo, pending);
+    const onAbort = signal === undefined ? undefined : () => cancel(message.id);
+    if (onAbort !== undefined) signal?.addEventListener('abort', onAbort);
+    const waiting: PendingRequest = {
+      message,
+      resolve,
+      stream,
+      signal,
+      onAbort,
+      sentUs: 0,
+      resendMs: times.resend_ms,
+      redirects: 0,
+      returned: false,
+      strandedUs: undefined,
+    };
+    pending.add(waiting);
+    if (epoch === undefined) strand(waiting);
+    else send(waiting);
+    if (sweepsAll) armSweep();
+    return message.id;
   };
 
   return {
-    refusal(request) {
+    refusal(request, answers) {
       const found = models.find(request.modelName, request.modelVersion);
       if (!found.ok) return found.error;
-      if (found.signature.decoupled) return decoupled(request.modelName);
+      if (found.signature.decoupled && answers === 'one') return decoupled(request.modelName);
       const wrong = checkRequest(found.signature, request);
       if (wrong !== null) return wrong;
       return pending.full ? withRequestId(request, QUEUE_FULL) : null;
@@ -147,32 +196,34 @@ export function createInfer(parts: InferParts): Infer {
 
     submit(request, signal) {
       if (signal?.aborted === true) return Promise.resolve(CANCELLED);
-      const epoch = directory.owner(request.modelName);
-      return new Promise((resolve) => {
-        const message = firstMessage(request, epoch, replyTo, pending);
-        const onAbort = signal === undefined ? undefined : () => cancel(message.id);
-        if (onAbort !== undefined) signal?.addEventListener('abort', onAbort);
-        const waiting: PendingRequest = {
-          message,
-          resolve,
-          signal,
-          onAbort,
-          sentUs: 0,
-          resendMs: times.resend_ms,
-          redirects: 0,
-          returned: false,
-          strandedUs: undefined,
-        };
-        pending.add(waiting);
-        if (epoch === undefined) strand(waiting);
-        else send(waiting);
-        if (sweepsAll) armSweep();
-      });
+      return new Promise((resolve) => start(request, signal, resolve, undefined));
     },
+
+    stream(request, signal) {
+      let id: string | undefined;
+      const queue = createAnswerQueue(parts.limits, () => {
+        if (id !== undefined) cancel(id);
+      });
+      if (signal?.aborted === true) queue.end(CANCELLED);
+      else id = start(request, signal, queue.end, newStream(queue));
+      return queue;
+    },
+
+    response(message) {
+      const request = pending.find(message.id);
+      if (request === undefined) streams.unwaited(message);
+      else if (request.stream !== undefined) streams.chunk(request, request.stream, message);
+      else if (message.last) pending.settle(message.id, message.outcome);
+      // Its model was loaded anew as a decoupled one on the way.
+      else if (pending.settle(message.id, failed(decoupled(message.model)))) streams.unwaited(message);
+      return request !== undefined;
+    },
+
+    running: streams.running,
 
     stale({ id, known }) {
       const request = pending.find(id);
-      if (request === undefined) return;
+      if (request === undefined || hasBegun(request)) return;
       // It names the epoch under which the request has been sent meanwhile: an older copy was refused.
       if (known !== null && compareEpochs(known, request.message.epoch) === 0) return;
       redirect(request, [directory.owner(request.message.model), known ?? undefined]);

@@ -31,6 +31,7 @@ function add(pending: Pending, outcomes: Outcome[], signal?: AbortSignal, onAbor
   pending.add({
     message,
     resolve: (outcome) => outcomes.push(outcome),
+    stream: undefined,
     signal,
     onAbort,
     sentUs: 0,

@@ -1,10 +1,14 @@
 import type { InferMessage, Outcome, ProcessId } from '@nereid/protocol';
+import type { WaitingStream } from './streams.ts';
 
 /** A request that somebody waits for. */
 export interface PendingRequest {
   /** As last sent, body and all, so that it can be sent again. Its `sends` is 0 until it has met an owner. */
   message: InferMessage;
+  /** Takes the final outcome; of a stream, its last answer. */
   readonly resolve: (outcome: Outcome) => void;
+  /** Undefined where one answer is waited for. */
+  readonly stream: WaitingStream | undefined;
   /** The caller's signal and our listener on it, taken off at the outcome. */
   readonly signal: AbortSignal | undefined;
   readonly onAbort: (() => void) | undefined;

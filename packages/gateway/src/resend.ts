@@ -11,6 +11,8 @@ export interface ResendTimes {
   readonly resend_max_ms: number;
   /** How long a request may wait for somebody to take it. */
   readonly ownerless_wait_ms: number;
+  /** How long a stream that has begun may be without a sign of its execution. */
+  readonly stream_quiet_ms: number;
 }
 
 /** A dead owner's lease ends, and another takes it, in less than this many lease times. */
@@ -18,12 +20,13 @@ const OWNERLESS_LEASES = 2.5;
 
 /** `lossless`: no message is ever lost on the way, so none is sent again for want of an answer. */
 export function resendTimes(timing: Timing, lossless: boolean): ResendTimes {
-  const { sweep_ms, resend_ms, resend_max_ms, lease_ms } = timing;
+  const { sweep_ms, resend_ms, resend_max_ms, lease_ms, stream_quiet_ms } = timing;
   return {
     sweep_ms,
     resend_ms: lossless ? Number.POSITIVE_INFINITY : resend_ms,
     resend_max_ms: lossless ? Number.POSITIVE_INFINITY : resend_max_ms,
     ownerless_wait_ms: lease_ms * OWNERLESS_LEASES,
+    stream_quiet_ms: lossless ? Number.POSITIVE_INFINITY : stream_quiet_ms,
   };
 }
 

@@ -54,6 +54,8 @@ export {
   type ProcessId,
   type RefusedMessage,
   type ResponseMessage,
+  type RunningMessage,
+  type RunningStream,
   type StaleMessage,
   UNLOADED,
   type VersionDescription,

@@ -26,6 +26,7 @@ const tensor: fc.Arbitrary<Tensor> = fc.record({
 });
 const tensors = fc.array(tensor, { maxLength: 3 });
 const names = fc.array(name, { maxLength: 3 });
+const streams = fc.array(fc.record({ id: fc.string(), execution: fc.string() }), { maxLength: 3 });
 const request: fc.Arbitrary<InferRequest> = fc.record({
   modelName: name,
   modelVersion: name,
@@ -149,8 +150,10 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
       ),
       { maxLength: 3 },
     ),
+    streams,
     draining: fc.boolean(),
   }),
+  running: fc.record({ kind: fc.constant('running' as const), model: name, streams }),
   free: fc.record({ kind: fc.constant('free' as const), ...addressed, session: name }),
   control: fc.record({
     kind: fc.constant('control' as const),

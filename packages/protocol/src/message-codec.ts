@@ -36,6 +36,7 @@ const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
   described: 10,
   free: 11,
   control: 12,
+  running: 13,
 };
 const KINDS = new Map(Object.entries(KIND_NUMBERS).map(([kind, number]) => [number, kind as MessageKind]));
 

@@ -29,6 +29,7 @@ import type {
   InstanceDescription,
   Message,
   MessageKind,
+  RunningStream,
   VersionDescription,
 } from './message.ts';
 import type { Tensor } from './tensor.ts';
@@ -198,6 +199,8 @@ const version: FrameReader<VersionDescription> = (value, body) => {
   return contentHash === undefined ? members : { ...members, contentHash: text(contentHash, body) };
 };
 
+const stream = record<RunningStream>({ id: text, execution: text });
+
 function kindOf<K extends MessageKind>(kind: K): FrameReader<K> {
   return () => kind;
 }
@@ -268,6 +271,7 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     worker: text,
     askedAt: number,
     versions: list(version),
+    streams: list(stream),
     draining: flag,
   }),
   free: record({ kind: kindOf('free'), model: text, epoch, session: text }),
@@ -280,4 +284,5 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     versions: list(text),
     contentHash: text,
   }),
+  running: record({ kind: kindOf('running'), model: text, streams: list(stream) }),
 };

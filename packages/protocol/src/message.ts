@@ -88,7 +88,11 @@ export interface ExecuteMessage extends ModelMessage {
   readonly entries: readonly ExecuteEntry[];
 }
 
-/** worker or owner → gateway: an answer, or one chunk of it. */
+/**
+ * worker or owner → gateway: an answer, or one chunk of it. Where an execution ends after its last
+ * answer is sent, its end comes alone: a success without outputs that is `last` (Triton's empty
+ * final response).
+ */
 export interface ResponseMessage {
   readonly kind: 'response';
   readonly model: string;
@@ -96,6 +100,7 @@ export interface ResponseMessage {
   readonly outcome: Outcome;
   /** Names the execution, so that chunks of two runs are never mixed. */
   readonly execution: string;
+  /** From 0, without gaps within an execution. */
   readonly chunk: number;
   readonly last: boolean;
 }
@@ -183,6 +188,12 @@ export interface VersionDescription {
   readonly contentHash?: string;
 }
 
+/** A request that may get several answers, and the execution that gives them. */
+export interface RunningStream {
+  readonly id: string;
+  readonly execution: string;
+}
+
 /** worker → owner: what it holds of this model; answers `describe` and tells each change unasked (askedAt 0). */
 export interface DescribedMessage {
   readonly kind: 'described';
@@ -190,7 +201,16 @@ export interface DescribedMessage {
   readonly worker: ProcessId;
   readonly askedAt: number;
   readonly versions: readonly VersionDescription[];
+  /** Of those running: what a decoupled model runs. */
+  readonly streams: readonly RunningStream[];
   readonly draining: boolean;
+}
+
+/** owner → gateway: a worker said that it still runs these (docs/protocol.md R27). */
+export interface RunningMessage {
+  readonly kind: 'running';
+  readonly model: string;
+  readonly streams: readonly RunningStream[];
 }
 
 /** owner → worker: give this sequence's slot back. */
@@ -222,7 +242,8 @@ export type Message =
   | DescribeMessage
   | DescribedMessage
   | FreeMessage
-  | ControlMessage;
+  | ControlMessage
+  | RunningMessage;
 
 export type MessageKind = Message['kind'];
 

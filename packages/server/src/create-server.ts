@@ -8,6 +8,7 @@ import type { Directory, RedisConnector } from '@nereid/transport';
 import type { Worker } from '@nereid/worker';
 import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
+import { results, thrownError } from './infer-results.ts';
 import { type InferInput, type InferResult, inferRequest, inferResult } from './infer-values.ts';
 import { modelFiles } from './model-files.ts';
 import { type OpenedJobs, openClusterJobs, openPrivateJobs } from './open-jobs.ts';
@@ -31,6 +32,14 @@ export interface Server {
    * An aborted signal cancels it wherever it is.
    */
   infer(input: InferInput, options?: { readonly signal?: AbortSignal }): Promise<InferResult>;
+  /**
+   * Runs one request of which any number of answers may come (a decoupled model); of any other model
+   * one comes. It is sent at the call; who leaves the iteration early cancels it. Throws a NereidError
+   * at once where the input is wrong, and from the iteration at the first answer that is an error,
+   * which ends it: the model's, or UNAVAILABLE with the reason `stream_broken` where the rest is lost
+   * and `stream_unread` where it came faster than it was read.
+   */
+  inferStream(input: InferInput, options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<InferResult>;
   /** Only with `modelControlMode: 'explicit'`. Resolves when ready; throws why not. */
   loadModel(name: string): Promise<ModelRecord>;
   /**
@@ -158,19 +167,11 @@ function callsTo(parts: Started): Omit<Server, 'urls' | 'loadFailures' | 'stop'>
   const { clock, directory, gateway, coordinator, worker } = parts;
   return {
     async infer(input, { signal } = {}) {
-      const request = inferRequest(input);
-      if (signal !== undefined) {
-        if (!(signal instanceof AbortSignal)) {
-          throw new NereidError('INVALID_ARG', 'signal must be an AbortSignal', { field: 'signal' });
-        }
-        // One signal may be given to any number of requests; each takes its listener off again.
-        setMaxListeners(0, signal);
-      }
-      const outcome = await gateway.infer(request, signal);
+      const outcome = await gateway.infer(inferRequest(input), checkedSignal(signal));
       if (outcome.ok) return inferResult(outcome.response);
-      const { code, message, ...detail } = outcome.error;
-      throw new NereidError(code, message, detail);
+      throw thrownError(outcome.error);
     },
+    inferStream: (input, { signal } = {}) => results(gateway.inferStream(inferRequest(input), checkedSignal(signal))),
     loadModel: (name) => coordinator.loadModel(name),
     unloadModel: (name) => coordinator.unloadModel(name),
     models: () => directory.records().toSorted((a, b) => (a.name < b.name ? -1 : 1)),
@@ -184,4 +185,14 @@ function callsTo(parts: Started): Omit<Server, 'urls' | 'loadFailures' | 'stop'>
       timers: clock.liveTimers,
     }),
   };
+}
+
+function checkedSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
+  if (signal === undefined) return undefined;
+  if (!(signal instanceof AbortSignal)) {
+    throw new NereidError('INVALID_ARG', 'signal must be an AbortSignal', { field: 'signal' });
+  }
+  // One signal may be given to any number of requests; each takes its listener off again.
+  setMaxListeners(0, signal);
+  return signal;
 }

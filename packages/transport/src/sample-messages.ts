@@ -99,6 +99,7 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
         contentHash: 'abc',
       },
     ],
+    streams: [{ id: 'gw-1:12', execution: 'wk-1/8' }],
     draining: true,
   },
   free: { kind: 'free', model: 'm', epoch: EPOCH, session: 'gw-1:10' },
@@ -111,6 +112,7 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
     versions: ['1', '3'],
     contentHash: 'abc',
   },
+  running: { kind: 'running', model: 'm', streams: [{ id: 'gw-1:12', execution: 'wk-1/8' }] },
 };
 
 export function sampleMessages(): readonly Message[] {

@@ -18,6 +18,8 @@ export interface Timing {
   /** First wait before a request is sent again; then doubled up to `resend_max_ms`. */
   readonly resend_ms: number;
   readonly resend_max_ms: number;
+  /** A stream is given up after so long with neither a chunk nor a sign that its execution runs. */
+  readonly stream_quiet_ms: number;
   /** A batch out for so long is asked after. */
   readonly probe_batch_ms: number;
   /** Each worker is asked what it holds so often. */
@@ -38,6 +40,7 @@ const DEFAULT_TIMING: Timing = {
   sweep_ms: 500,
   resend_ms: 1_000,
   resend_max_ms: 4_000,
+  stream_quiet_ms: 3_000,
   probe_batch_ms: 1_000,
   probe_worker_ms: 2_000,
   job_lock_ms: 2_500,

@@ -25,12 +25,22 @@ export interface AnsweredBatch {
   readonly signature: ModelSignature | null;
   /** Names this execution among all of this worker. */
   readonly execution: string;
+  /** What has been answered before the batch is over; undefined where each request gets one answer. */
+  readonly streams: SentChunks | undefined;
+}
+
+/** Chunks that are sent, by the position of their request. */
+export interface SentChunks {
+  /** The number of its next chunk. */
+  next(position: number): number;
+  /** Its last chunk is sent. */
+  ended(position: number): boolean;
 }
 
 const CANCELLED_OUTCOME: Outcome = { ok: false, error: CANCELLED };
 
 /**
- * Answers each request at its `replyTo`, then tells the owner. `null` as settlement: nothing was left
+ * Answers each request at its `replyTo`, unless its stream has ended, then tells the owner. `null` as settlement: nothing was left
  * to run. Those at the positions `cancelled` end as such, whether they ran or not: nobody waits.
  */
 export function sendAnswers(
@@ -40,7 +50,7 @@ export function sendAnswers(
   settlement: BatchSettlement | null,
   cancelled: ReadonlySet<number> | undefined,
 ): void {
-  const { message, entries, duplicates, execution } = batch;
+  const { message, entries, duplicates, execution, streams } = batch;
   const results: DoneEntry[] = [];
   for (let i = 0; i < entries.length; i++) {
     const entry = entries[i];
@@ -48,15 +58,17 @@ export function sendAnswers(
     if (entry === undefined) continue;
     const gone = cancelled?.has(i) === true;
     const outcome = gone ? CANCELLED_OUTCOME : outcomeOf(batch, entry, settled);
-    mailbox.send(entry.replyTo, {
-      kind: 'response',
-      model: message.model,
-      id: entry.id,
-      outcome,
-      execution,
-      chunk: 0,
-      last: true,
-    });
+    if (streams?.ended(i) !== true) {
+      mailbox.send(entry.replyTo, {
+        kind: 'response',
+        model: message.model,
+        id: entry.id,
+        outcome,
+        execution,
+        chunk: streams?.next(i) ?? 0,
+        last: true,
+      });
+    }
     if (outcome.ok) results.push({ id: entry.id, result: 'ok', error: null });
     else if (gone) results.push({ id: entry.id, result: 'cancelled', error: null });
     else results.push({ id: entry.id, result: 'error', error: outcome.error });
@@ -96,7 +108,12 @@ export function sendBack(mailbox: Mailbox, message: ExecuteMessage): void {
   });
 }
 
-function outcomeOf(batch: AnsweredBatch, { request }: ExecuteEntry, settled: ThreadOutcome | undefined): Outcome {
+/** What a thread said of a request, as its gateway gets it: with the outputs that the request asked for. */
+export function outcomeOf(
+  batch: Pick<AnsweredBatch, 'message' | 'signature'>,
+  { request }: ExecuteEntry,
+  settled: ThreadOutcome | undefined,
+): Outcome {
   const { message, signature } = batch;
   if (settled === undefined || signature === null) {
     return {

@@ -55,6 +55,8 @@ export interface RunningBatch {
   readonly instance: number;
   /** The version that got it; another may have taken its place since. */
   readonly hosted: HostedVersion | undefined;
+  /** Names this execution among all of this worker. */
+  readonly execution: string;
 }
 
 interface Slot {

@@ -1,6 +1,6 @@
 import type { ErrorInfo, InferRequest } from '@nereid/protocol';
 import { sharedNowNs } from './shared-now.ts';
-import type { ThreadOutcome, ThreadTiming } from './thread-messages.ts';
+import type { StreamChunk, ThreadOutcome, ThreadTiming } from './thread-messages.ts';
 
 /** What became of a batch. */
 export interface BatchSettlement {
@@ -20,6 +20,8 @@ export interface InstanceBatch {
   readonly receivedNs: number;
   /** Positions of the requests that nobody waits for any more, once there are some. */
   cancelled: Set<number> | undefined;
+  /** An answer that comes before the batch is over. */
+  readonly chunk?: (chunk: StreamChunk) => void;
   settle(settlement: BatchSettlement): void;
 }
 

@@ -5,9 +5,11 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { type BackendLog, backendNamed } from '@nereid/backends';
 import { errorInfo, NereidError } from '@nereid/protocol';
+import { createChunkWindow } from './chunk-window.ts';
 import { createThreadCancels } from './thread-cancels.ts';
-import { runBatch, type ThreadModel } from './thread-execution.ts';
+import { packChunk, runBatch, type ThreadModel } from './thread-execution.ts';
 import type { BatchOrder, LogReport, ThreadOrder, ThreadReport, ThreadSetup } from './thread-messages.ts';
+import type { ChunkLine } from './thread-streams.ts';
 
 /** How long a stopped thread waits for what its model has left open (timers, sockets). */
 const LINGER_MS = 100;
@@ -39,12 +41,22 @@ async function load(setup: ThreadSetup): Promise<ThreadModel> {
 function serve(port: MessagePort, model: ThreadModel): Promise<void> {
   const orders: BatchOrder[] = [];
   const cancels = createThreadCancels();
+  const window = createChunkWindow();
+  const line: ChunkLine = {
+    send(sequence, chunk) {
+      const { report, transfer } = packChunk(sequence, chunk);
+      window.sent(report.bytes);
+      post(report, transfer);
+    },
+    room: window.room,
+  };
   let stopping = false;
   let working = false;
   return new Promise((resolve) => {
     const take = (order: ThreadOrder) => {
       if (!('kind' in order)) orders.push(order);
       else if (order.kind === 'cancel') cancels.take(order);
+      else if (order.kind === 'taken') window.taken(order.chunks, order.bytes);
       else stopping = true;
     };
     /** The next batch, after all that has come so far: between two runs no event comes in by itself. */
@@ -58,7 +70,7 @@ function serve(port: MessagePort, model: ThreadModel): Promise<void> {
       working = true;
       for (let order = next(); order !== undefined; order = next()) {
         const [frame, details] = order instanceof ArrayBuffer ? [order, []] : order;
-        const { report, transfer } = await runBatch(model, frame, details, cancels);
+        const { report, transfer } = await runBatch(model, frame, details, cancels, line);
         post(report, transfer);
       }
       working = false;

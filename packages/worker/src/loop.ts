@@ -6,6 +6,7 @@ import { type AnsweredBatch, sendAnswers, sendBack } from './batch-answers.ts';
 import { createHostedModel, type HostedModel, type HostedModelOptions, type RunningBatch } from './hosted-model.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
 import { sharedNowNs } from './shared-now.ts';
+import { createStreamAnswers, runningStreams } from './stream-answers.ts';
 
 export interface WorkerLoopOptions extends HostedModelOptions {
   /** Whether this worker takes a model at all. */
@@ -54,6 +55,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       worker: mailbox().id,
       askedAt,
       versions: model.describe(),
+      streams: runningStreams(model.running),
       draining: model.draining || stopping,
     };
     mailbox().send(to, described);
@@ -81,13 +83,14 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     }
     const { entries, duplicates } = withoutRunning(model.running, message.entries);
     const hosted = model.version(message.version);
-    const answered: AnsweredBatch = {
-      message,
-      entries,
-      duplicates,
-      signature: hosted?.source.signature ?? null,
-      execution: `${mailbox().id}/${++executions}`,
-    };
+    const signature = hosted?.source.signature ?? null;
+    const execution = `${mailbox().id}/${++executions}`;
+    const source = { message, entries, signature, execution };
+    const streams =
+      signature?.decoupled === true
+        ? createStreamAnswers({ mailbox, batch: source, undelivered: ({ id }) => cancel(model, id) })
+        : undefined;
+    const answered: AnsweredBatch = { ...source, duplicates, streams };
     // The present owner hears of it, which may be another than the one that sent it.
     const owner = () => model.fence?.owner ?? message.epoch.owner;
     if (entries.length === 0) {
@@ -99,12 +102,13 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       requests: entries.map(({ request }) => request),
       receivedNs,
       cancelled: undefined,
+      ...(streams === undefined ? {} : { chunk: streams.take }),
       settle(settlement) {
         for (const { id } of entries) model.running.delete(id);
         sendAnswers(mailbox(), owner(), answered, settlement, batch.cancelled);
       },
     };
-    const running: RunningBatch = { batch, entries, instance: message.instance, hosted };
+    const running: RunningBatch = { batch, entries, instance: message.instance, hosted, execution };
     for (const { id } of entries) model.running.set(id, running);
     if (hosted !== undefined) {
       hosted.execute(message.instance, batch);

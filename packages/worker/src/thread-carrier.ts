@@ -8,13 +8,16 @@ import { MessageChannel, receiveMessageOnPort, type Worker } from 'node:worker_t
 import { type ErrorInfo, errorInfo, type InferRequest } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
 import { packBatch } from './batch-frame.ts';
+import { createTakenChunks } from './chunk-window.ts';
 import type { BatchSettlement, InstanceBatch } from './instance-batch.ts';
 import { splitRows } from './join-split.ts';
 import { openResult } from './result-frame.ts';
 import type {
   CancelOrder,
+  ChunkReport,
   RequestDetail,
   StopOrder,
+  TakenOrder,
   ThreadOutcome,
   ThreadReport,
   ThreadSetup,
@@ -80,13 +83,24 @@ export function startCarrier(options: CarrierOptions): Carrier {
     line.postMessage(order);
   };
 
+  const taken = createTakenChunks((chunks, bytes) => {
+    const order: TakenOrder = { kind: 'taken', chunks, bytes };
+    line.postMessage(order);
+  });
+
+  const takeChunk = (report: ChunkReport) => {
+    held.get(report.sequence)?.chunk?.(report);
+    taken.add(report.bytes);
+  };
+
   const take = (report: ThreadReport) => {
     if (report instanceof ArrayBuffer) settleFrame(report, []);
     else if (isBuffers(report)) settleFrame(report[0] ?? new ArrayBuffer(0), report.slice(1));
     else if (report.kind === 'outcomes') {
       const { executed, timing, outcomes } = report;
       settle(report.sequence, () => ({ executed, timing, outcomes }));
-    } else if (report.kind === 'log') log[report.level]({ instance: setup.instanceName }, report.text);
+    } else if (report.kind === 'chunk') takeChunk(report);
+    else if (report.kind === 'log') log[report.level]({ instance: setup.instanceName }, report.text);
     else if (report.kind === 'load-failed') loadError = report.error;
     else {
       needsRequests = report.needsRequests;

@@ -8,7 +8,15 @@ import { splitRows } from './join-split.ts';
 import { packResult, setOutputNs } from './result-frame.ts';
 import { sharedNowNs } from './shared-now.ts';
 import type { BatchCancels, ThreadCancels } from './thread-cancels.ts';
-import type { RequestDetail, ThreadOutcome, ThreadReport, ThreadTiming } from './thread-messages.ts';
+import type {
+  ChunkReport,
+  RequestDetail,
+  StreamChunk,
+  ThreadOutcome,
+  ThreadReport,
+  ThreadTiming,
+} from './thread-messages.ts';
+import { type ChunkLine, hasStreams, isStream, plainOutcome, sendStreams } from './thread-streams.ts';
 
 export interface ThreadModel {
   readonly signature: ModelSignature;
@@ -27,13 +35,15 @@ export interface PackedReport {
  * several requests is split and each tried alone once, so that one bad request does not take the
  * others with it; models that see requests one by one say themselves which of them fail. A batch
  * all of whose requests are cancelled by now is not run; of another, those that are cancelled run
- * along, and the worker drops what became of them.
+ * along, and the worker drops what became of them. Answers of a decoupled model go out by `line` as
+ * they come; the batch is over once all its streams have ended.
  */
 export async function runBatch(
   model: ThreadModel,
   frame: ArrayBuffer,
   details: readonly RequestDetail[],
   threadCancels: ThreadCancels,
+  line: ChunkLine,
 ): Promise<PackedReport> {
   const startNs = sharedNowNs();
   const opened = openBatch(model.signature, frame);
@@ -56,7 +66,9 @@ export async function runBatch(
       wantedOutputs: opened.wantedOutputs,
     };
     runNs = sharedNowNs();
-    const result = await execute(model, opened, batch, cancels);
+    const returned = await execute(model, opened, batch, cancels);
+    const streams = model.signature.decoupled && hasStreams(returned);
+    const result = streams ? await sendStreams(opened.sequence, returned.outcomes, cancels, line) : returned;
     endNs = sharedNowNs();
     return packReport(model, opened.sequence, timing, result);
   } catch (failure) {
@@ -163,15 +175,20 @@ function batchRequests(
 type BackendOutcome = Extract<BatchResult, { kind: 'each' }>['outcomes'][number];
 
 function threadOutcome(outcome: BackendOutcome | undefined): ThreadOutcome {
-  if (outcome === undefined || Symbol.asyncIterator in outcome) {
-    const error: ErrorInfo = {
-      code: 'UNSUPPORTED',
-      message: 'the model answers with a stream, which is not served yet',
-    };
-    return { ok: false, error };
-  }
-  if (!outcome.ok) return outcome;
-  return { ok: true, parameters: outcome.response.parameters, outputs: outcome.response.outputs };
+  if (outcome !== undefined && !isStream(outcome)) return plainOutcome(outcome);
+  const message = 'the model answered one request with a stream, which its configuration does not say';
+  return { ok: false, error: { code: 'INTERNAL', message } };
+}
+
+/** An answer of a stream; its outputs are copied, since what a model gave may still be its own. */
+export function packChunk(
+  sequence: number,
+  { position, outcome, last }: StreamChunk,
+): { readonly report: ChunkReport; readonly transfer: readonly ArrayBuffer[] } {
+  const { compact, buffer } = compactOutcomes([outcome]);
+  const [copied = outcome] = compact;
+  const report: ChunkReport = { kind: 'chunk', sequence, position, outcome: copied, last, bytes: buffer.byteLength };
+  return { report, transfer: [buffer] };
 }
 
 function packReport(

@@ -40,10 +40,17 @@ export interface CancelOrder {
   readonly position: number;
 }
 
+/** The worker has taken so many chunks and bytes of outputs since it last said so. */
+export interface TakenOrder {
+  readonly kind: 'taken';
+  readonly chunks: number;
+  readonly bytes: number;
+}
+
 /** A batch frame, with the requests' details where the backend needs them. */
 export type BatchOrder = ArrayBuffer | readonly [ArrayBuffer, readonly RequestDetail[]];
 
-export type ThreadOrder = BatchOrder | CancelOrder | StopOrder;
+export type ThreadOrder = BatchOrder | CancelOrder | StopOrder | TakenOrder;
 
 export interface LoadedReport {
   readonly kind: 'loaded';
@@ -81,8 +88,22 @@ export interface OutcomesReport {
   /** False where all were cancelled before the batch began. */
   readonly executed: boolean;
   readonly timing: ThreadTiming;
-  /** One per request, in order. */
+  /** One per request, in order; of a request whose answers came as chunks how it ended. */
   readonly outcomes: readonly ThreadOutcome[];
+}
+
+/** One of the answers to the request at that position of its batch. */
+export interface StreamChunk {
+  readonly position: number;
+  readonly outcome: ThreadOutcome;
+  readonly last: boolean;
+}
+
+export interface ChunkReport extends StreamChunk {
+  readonly kind: 'chunk';
+  readonly sequence: number;
+  /** Of its outputs. */
+  readonly bytes: number;
 }
 
 /** A result frame; several buffers where outputs are large (the first is the frame). */
@@ -92,4 +113,5 @@ export type ThreadReport =
   | LoadedReport
   | LoadFailedReport
   | LogReport
+  | ChunkReport
   | OutcomesReport;

@@ -1,0 +1,89 @@
+import type { Outcome } from '@nereid/protocol';
+
+/** One of the answers to a request that may get several. */
+export interface StreamedAnswer {
+  /** A failure that is not `last` is an answer like any other: more may follow it. */
+  readonly outcome: Outcome;
+  /** Nothing follows. A success without outputs is the end alone (Triton's empty final response). */
+  readonly last: boolean;
+}
+
+/** Bounds of what waits unread in one stream. */
+export interface StreamLimits {
+  readonly stream_unread_chunks_max: number;
+  /** Of outputs; the answer that passes it is still taken. */
+  readonly stream_unread_bytes_max: number;
+}
+
+/**
+ * Answers on their way to whoever iterates. It is *open* until `end`, whose answer is the last, then
+ * *ended*; *left* once its reader has returned early. What is unread at the end can still be read.
+ */
+export interface AnswerQueue extends AsyncIterableIterator<StreamedAnswer> {
+  /** False at its bound: the answer is not taken. */
+  push(outcome: Outcome): boolean;
+  /** Takes the last answer, also at the bound. Does nothing where one was taken. */
+  end(outcome: Outcome): void;
+}
+
+/** `left` is called when the reader returns before the end. */
+export function createAnswerQueue(limits: StreamLimits, left: () => void): AnswerQueue {
+  let unread: StreamedAnswer[] = [];
+  let bytes = 0;
+  let over = false;
+  const readers: ((result: IteratorResult<StreamedAnswer>) => void)[] = [];
+
+  const put = (answer: StreamedAnswer) => {
+    const reader = readers.shift();
+    if (reader !== undefined) {
+      reader({ done: false, value: answer });
+      return;
+    }
+    unread.push(answer);
+    bytes += answerBytes(answer.outcome);
+  };
+
+  const dismiss = () => {
+    for (const reader of readers.splice(0)) reader({ done: true, value: undefined });
+  };
+
+  return {
+    push(outcome) {
+      if (over) return true;
+      if (unread.length >= limits.stream_unread_chunks_max || bytes >= limits.stream_unread_bytes_max) return false;
+      put({ outcome, last: false });
+      return true;
+    },
+    end(outcome) {
+      if (over) return;
+      over = true;
+      put({ outcome, last: true });
+      dismiss();
+    },
+    next() {
+      const answer = unread.shift();
+      if (answer !== undefined) {
+        bytes -= answerBytes(answer.outcome);
+        return Promise.resolve({ done: false, value: answer });
+      }
+      if (over) return Promise.resolve({ done: true, value: undefined });
+      return new Promise((resolve) => readers.push(resolve));
+    },
+    return() {
+      unread = [];
+      bytes = 0;
+      const early = !over;
+      over = true;
+      if (early) left();
+      dismiss();
+      return Promise.resolve({ done: true, value: undefined });
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
+}
+
+function answerBytes(outcome: Outcome): number {
+  return outcome.ok ? outcome.response.outputs.reduce((sum, { data }) => sum + data.byteLength, 0) : 0;
+}

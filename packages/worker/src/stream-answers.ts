@@ -1,0 +1,61 @@
+import type { ExecuteEntry, Outcome, RunningStream } from '@nereid/protocol';
+import type { Mailbox } from '@nereid/transport';
+import { type AnsweredBatch, outcomeOf, type SentChunks } from './batch-answers.ts';
+import type { RunningBatch } from './hosted-model.ts';
+import type { StreamChunk } from './thread-messages.ts';
+
+/**
+ * The answers of a decoupled model's batch as they come, before the batch is over. Each request's
+ * chunks are numbered from 0 under the batch's execution; its last one may come here, or with the
+ * batch's settlement.
+ */
+export interface StreamAnswers extends SentChunks {
+  /** Sends an answer on. */
+  take(chunk: StreamChunk): void;
+}
+
+export interface StreamParts {
+  readonly mailbox: () => Mailbox;
+  readonly batch: Omit<AnsweredBatch, 'duplicates' | 'streams'>;
+  /** A chunk was not taken, since its gateway is gone or cannot keep up: the rest is for nobody. */
+  readonly undelivered: (entry: ExecuteEntry) => void;
+}
+
+export function createStreamAnswers({ mailbox, batch, undelivered }: StreamParts): StreamAnswers {
+  const { message, entries, execution } = batch;
+  const sent = new Map<number, number>();
+  const over = new Set<number>();
+  const lost = new Set<number>();
+
+  const send = (position: number, entry: ExecuteEntry, outcome: Outcome, chunk: number, last: boolean) =>
+    mailbox().send(
+      entry.replyTo,
+      { kind: 'response', model: message.model, id: entry.id, outcome, execution, chunk, last },
+      () => {
+        lost.add(position);
+        undelivered(entry);
+      },
+    );
+
+  return {
+    take({ position, outcome, last }) {
+      const entry = entries[position];
+      if (entry === undefined || over.has(position) || lost.has(position)) return;
+      const chunk = sent.get(position) ?? 0;
+      sent.set(position, chunk + 1);
+      if (last) over.add(position);
+      send(position, entry, outcomeOf(batch, entry, outcome), chunk, last);
+    },
+    next: (position) => sent.get(position) ?? 0,
+    ended: (position) => over.has(position),
+  };
+}
+
+/** Of the requests that a model runs, those that may get several answers. */
+export function runningStreams(running: ReadonlyMap<string, RunningBatch>): readonly RunningStream[] {
+  const streams: RunningStream[] = [];
+  for (const [id, { hosted, execution }] of running) {
+    if (hosted?.source.signature.decoupled === true) streams.push({ id, execution });
+  }
+  return streams;
+}

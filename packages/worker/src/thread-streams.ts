@@ -1,0 +1,93 @@
+/** Answers of a decoupled model on their way out of an instance's thread, one by one as they come. */
+import type { BatchResult } from '@nereid/backends';
+import { errorInfo } from '@nereid/protocol';
+import { CANCELLED } from './instance-batch.ts';
+import type { BatchCancels } from './thread-cancels.ts';
+import type { StreamChunk, ThreadOutcome } from './thread-messages.ts';
+
+type BackendOutcome = Extract<BatchResult, { kind: 'each' }>['outcomes'][number];
+type BackendStream = Extract<BackendOutcome, { [Symbol.asyncIterator]: unknown }>;
+
+/** Where chunks go. */
+export interface ChunkLine {
+  send(sequence: number, chunk: StreamChunk): void;
+  /** Undefined where a chunk may be sent now, else resolves when it is worth to ask again. */
+  room(): Promise<void> | undefined;
+}
+
+/** The end of a stream whose answers are all sent. */
+const END: ThreadOutcome = { ok: true, parameters: {}, outputs: [] };
+
+export function hasStreams(result: BatchResult | ThreadOutcome[]): result is Extract<BatchResult, { kind: 'each' }> {
+  return !Array.isArray(result) && result.kind === 'each' && result.outcomes.some(isStream);
+}
+
+export function isStream(outcome: BackendOutcome): outcome is BackendStream {
+  return Symbol.asyncIterator in outcome;
+}
+
+export function plainOutcome(outcome: Exclude<BackendOutcome, BackendStream>): ThreadOutcome {
+  if (!outcome.ok) return outcome;
+  return { ok: true, parameters: outcome.response.parameters, outputs: outcome.response.outputs };
+}
+
+/**
+ * Sends the answers of all of a batch's streams side by side, and at once those that came whole.
+ * Resolves when all have ended, with how each did: END, or the error that ended it. Never rejects.
+ */
+export function sendStreams(
+  sequence: number,
+  outcomes: readonly BackendOutcome[],
+  cancels: BatchCancels,
+  line: ChunkLine,
+): Promise<ThreadOutcome[]> {
+  return Promise.all(
+    outcomes.map(async (outcome, position) => {
+      const send = (each: ThreadOutcome, last: boolean) => line.send(sequence, { position, outcome: each, last });
+      if (!isStream(outcome)) {
+        const whole = plainOutcome(outcome);
+        send(whole, true);
+        return whole.ok ? END : whole;
+      }
+      const end = await sendStream(outcome, cancels.signal(position), line, (each) => send(each, false));
+      send(end, true);
+      return end;
+    }),
+  );
+}
+
+/** Passes on one stream; how it ended. A cancelled one has ended once its iterator has. */
+async function sendStream(
+  stream: BackendStream,
+  signal: AbortSignal,
+  line: ChunkLine,
+  send: (outcome: ThreadOutcome) => void,
+): Promise<ThreadOutcome> {
+  let leaving: Promise<void> | undefined;
+  let leave = () => {};
+  try {
+    const iterator = stream[Symbol.asyncIterator]();
+    leave = () => {
+      leaving ??= returned(iterator);
+    };
+    signal.addEventListener('abort', leave);
+    if (signal.aborted) leave();
+    for (let step = await iterator.next(); !step.done && !signal.aborted; step = await iterator.next()) {
+      for (let room = line.room(); room !== undefined; room = line.room()) await room;
+      if (!signal.aborted) send(plainOutcome(step.value));
+    }
+    await leaving;
+    return signal.aborted ? { ok: false, error: CANCELLED } : END;
+  } catch (failure) {
+    leave();
+    await leaving;
+    return { ok: false, error: signal.aborted ? CANCELLED : errorInfo(failure) };
+  } finally {
+    signal.removeEventListener('abort', leave);
+  }
+}
+
+/** Lets a model clean up; what it throws on its way out is for nobody. */
+async function returned(iterator: AsyncIterator<unknown>): Promise<void> {
+  await Promise.allSettled([iterator.return?.()]);
+}
