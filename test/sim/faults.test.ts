@@ -6,6 +6,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { MIXES, type MixName, mixOf } from './sim-mixes.ts';
+import { STREAM_TRAFFIC } from './sim-models.ts';
 import { type SimReport, simulate } from './simulate.ts';
 
 const FIRST = Number(process.env.NEREID_SIM_SEED ?? 1);
@@ -13,6 +14,9 @@ const COUNT = Number(process.env.NEREID_SIM_SEEDS ?? 100);
 const MIX = process.env.NEREID_SIM_MIX as MixName | undefined;
 const VERBOSE = process.env.NEREID_SIM_VERBOSE === '1';
 const SEEDS = Array.from({ length: COUNT }, (_, index) => FIRST + index);
+
+/** Seeds that are run once more with clients that ask for many streams. */
+const STREAM_SEEDS = SEEDS.slice(0, Math.ceil(COUNT / 10));
 
 const totals: Record<string, number> = {};
 let longestWaitUs = 0;
@@ -43,6 +47,20 @@ describe('what must hold, holds', () => {
     SEED_TIMEOUT_MS,
   );
 
+  test.each(STREAM_SEEDS)(
+    'with many streams, seed %i',
+    async (seed) => {
+      const mix = MIX ?? mixOf(seed);
+      const notes: string[] = [];
+      const simulation = { seed, mix: MIXES[mix], traffic: STREAM_TRAFFIC, note: (text: string) => notes.push(text) };
+      const report = await simulate(simulation);
+      count(report);
+      const failures = report.violations.map(({ check, text }) => `${check} ${text}`);
+      expect(failures, `${mix}\n${notes.join('\n')}\n`).toEqual([]);
+    },
+    SEED_TIMEOUT_MS,
+  );
+
   test('one seed is one course of events', async () => {
     const [first, second] = await Promise.all([1, 1].map((seed) => simulate({ seed, mix: MIXES.storm })));
     expect(first?.trace).toBe(second?.trace);
@@ -52,6 +70,10 @@ describe('what must hold, holds', () => {
   test('all kinds of outcomes came up', () => {
     if (VERBOSE || COUNT > 100) console.log({ ...totals, longestWaitUs });
     if (COUNT >= 100 && MIX === undefined)
-      expect(totals).toMatchObject({ ok: expect.any(Number), UNAVAILABLE: expect.any(Number) });
+      expect(totals).toMatchObject({
+        ok: expect.any(Number),
+        UNAVAILABLE: expect.any(Number),
+        stream_broken: expect.any(Number),
+      });
   });
 });

@@ -2,7 +2,8 @@
 import type { Random } from '@nereid/runtime';
 import type { SentRequest, SimChecks } from './sim-checks.ts';
 import type { Member, SimCluster } from './sim-cluster.ts';
-import { between, pick, SIM_MODELS, simRequest } from './sim-models.ts';
+import { between, pick, SIM_MODELS, type SimModel, simModel, simRequest } from './sim-models.ts';
+import { readStream } from './sim-reader.ts';
 import type { SimWorld } from './sim-world.ts';
 
 /** A client that has waited for so long gives up: what L3 forbids after a single fault. */
@@ -19,6 +20,8 @@ export interface ClientsOptions {
   readonly checks: SimChecks;
   /** Whether a request may run into its deadline. */
   readonly lateAllowed: boolean;
+  /** Models that are asked, each as often as it stands here. */
+  readonly traffic: readonly SimModel[];
 }
 
 export interface SimClients {
@@ -35,7 +38,7 @@ export function knowsModels({ gateway }: Member): boolean {
   return SIM_MODELS.every(({ name, versions }) => versions.every((version) => gateway?.modelReady(name, version)));
 }
 
-export function createSimClients({ world, random, cluster, checks, lateAllowed }: ClientsOptions): SimClients {
+export function createSimClients({ world, random, cluster, checks, lateAllowed, traffic }: ClientsOptions): SimClients {
   const sent: SentRequest[] = [];
   const waiting = new Set<SentRequest>();
   const known = new Set<Member>();
@@ -62,12 +65,22 @@ export function createSimClients({ world, random, cluster, checks, lateAllowed }
           })
         : undefined;
     const deadline = random.next() < DEADLINE_SHARE ? giveUp(DEADLINE_US, () => beLate(request)) : undefined;
-    void member.gateway?.infer(body, leave.signal).then((outcome) => {
+    void outcomeOf(member, request, body, leave.signal)?.then((outcome) => {
       cancel?.cancel();
       deadline?.cancel();
       waiting.delete(request);
       checks.answered(request, outcome);
     });
+  };
+
+  const outcomeOf = (
+    { gateway }: Member,
+    request: SentRequest,
+    body: ReturnType<typeof simRequest>,
+    signal: AbortSignal,
+  ) => {
+    if (gateway === undefined || !simModel(body.modelName).streams) return gateway?.infer(body, signal);
+    return readStream(request, gateway.inferStream(body, signal), checks);
   };
 
   const beLate = (request: SentRequest) => {
@@ -87,7 +100,7 @@ export function createSimClients({ world, random, cluster, checks, lateAllowed }
     if (gateways.length === 0) return;
     const member = pick(random, gateways);
     const token = sent.length + 1;
-    const body = simRequest(random, token);
+    const body = simRequest(random, token, traffic);
     const request: SentRequest = {
       token,
       model: body.modelName,

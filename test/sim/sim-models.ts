@@ -21,9 +21,11 @@ export interface SimModel {
   readonly crashShare: number;
   /** How much of the traffic it gets. */
   readonly weight: number;
+  /** It gives each request `streamLength` answers. */
+  readonly streams: boolean;
 }
 
-const STEADY = { versions: ['1'], throwShare: 0, crashShare: 0, instances: 1 };
+const STEADY = { versions: ['1'], throwShare: 0, crashShare: 0, instances: 1, streams: false };
 
 export const SIM_MODELS: readonly SimModel[] = [
   { ...STEADY, name: 'single', config: '', batchRowsMax: 0, runUsMin: 200, runUsMax: 2_000, weight: 4 },
@@ -68,7 +70,28 @@ export const SIM_MODELS: readonly SimModel[] = [
     crashShare: 0.02,
     weight: 1,
   },
+  {
+    ...STEADY,
+    name: 'streaming',
+    instances: 3,
+    config: 'dynamic_batching {} model_transaction_policy { decoupled: true }',
+    batchRowsMax: ROWS_MAX,
+    // What it takes is the sum of the pauses between its answers.
+    runUsMin: 0,
+    runUsMax: 10_000_000,
+    throwShare: 0.02,
+    crashShare: 0.002,
+    weight: 1,
+    streams: true,
+  },
 ];
+
+const STREAM_LENGTH_MAX = 9;
+
+/** How many answers a request gets; none is one of them. */
+export function streamLength(token: number): number {
+  return token % (STREAM_LENGTH_MAX + 1);
+}
 
 export function simModel(name: string): SimModel {
   const model = SIM_MODELS.find((candidate) => candidate.name === name);
@@ -78,11 +101,15 @@ export function simModel(name: string): SimModel {
 
 /** `build` tells two loads of a model apart. */
 export function modelSource(name: string, build: number): ModelSource {
-  const { config, instances, versions } = simModel(name);
+  const { config, instances, versions, streams } = simModel(name);
+  const ofStreams = streams
+    ? ['RUN', 'CHUNK'].map((output) => `output { name: "${output}" data_type: TYPE_INT32 dims: [ 1 ] }`).join(' ')
+    : '';
   const text = `
     name: "${name}" backend: "javascript" max_batch_size: ${ROWS_MAX}
     input { name: "A" data_type: TYPE_INT32 dims: [ -1 ] }
     output [ { name: "B" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "VERSION" data_type: TYPE_INT32 dims: [ 1 ] } ]
+    ${ofStreams}
     instance_group { name: "${name}_0" count: ${instances} kind: KIND_CPU }
     ${config}`;
   return {
@@ -99,11 +126,17 @@ export function contentHash(name: string, build: number): string {
   return `${name}-${build}`;
 }
 
-const MODEL_WEIGHTS = SIM_MODELS.flatMap((model) => Array<SimModel>(model.weight).fill(model));
+/** Each model as often as it is to be asked. */
+export const ALL_TRAFFIC: readonly SimModel[] = SIM_MODELS.flatMap((model) =>
+  Array<SimModel>(model.weight).fill(model),
+);
+
+/** Of four requests one is for a stream: as many as one worker can run. */
+export const STREAM_TRAFFIC: readonly SimModel[] = ['streaming', 'single', 'single', 'single'].map(simModel);
 
 /** A request whose every element is its token, so that its answer can be told from all others. */
-export function simRequest(random: Random, token: number): InferRequest {
-  const model = pick(random, MODEL_WEIGHTS);
+export function simRequest(random: Random, token: number, traffic: readonly SimModel[]): InferRequest {
+  const model = pick(random, traffic);
   const rows = 1 + Math.floor(random.next() ** 3 * ROWS_MAX);
   const length = pick(random, [3, 3, 3, 5]);
   return {

@@ -15,6 +15,7 @@ import type {
   ThreadTiming,
 } from '../../packages/worker/src/thread-messages.ts';
 import { between, bytesOf, type SimModel, simModel, valuesOf } from './sim-models.ts';
+import { startStreams } from './sim-stream.ts';
 import type { SimProcess } from './sim-world.ts';
 
 type Thread = ReturnType<SpawnThread>;
@@ -37,6 +38,8 @@ export interface ThreadsOptions {
 }
 
 const LOAD_US_MAX = 30_000;
+/** Runs are told apart by a number below this. */
+const RUNS = 2 ** 31;
 
 /** `close` lets go of the ports of threads that never ended. */
 export function createSimThreads(options: ThreadsOptions): { readonly spawn: SpawnThread; close(): void } {
@@ -104,6 +107,31 @@ function startThread(setup: ThreadSetup, { process, random, ran }: ThreadsOption
     next();
   };
 
+  const stream = (opened: OpenedBatch): Timer => {
+    const { sequence } = opened;
+    const startUs = now();
+    const length = opened.joined[0]?.shape[1] ?? 0;
+    return startStreams({
+      clock: process.clock,
+      random,
+      model,
+      version,
+      run: Math.floor(random.next() * RUNS),
+      requests: tokensOf(opened).map((token, position) => ({
+        token: token === 'mixed' ? 0 : token,
+        shape: [opened.rows[position] ?? 0, length],
+      })),
+      isCancelled: (position) => cancelled.get(sequence)?.has(position) === true,
+      send: (chunk) => report({ kind: 'chunk', sequence, bytes: 0, ...chunk }),
+      over(outcomes) {
+        running = undefined;
+        report({ kind: 'outcomes', sequence, executed: true, timing: timing(now() - startUs), outcomes });
+        next();
+      },
+      crash: () => end(1),
+    });
+  };
+
   const next = () => {
     if (ended || running !== undefined || !loaded) return;
     const opened = waiting.shift();
@@ -117,6 +145,10 @@ function startThread(setup: ThreadSetup, { process, random, ran }: ThreadsOption
       return;
     }
     ran({ worker: process.name, model: model.name, version, rows: opened.rows, tokens: tokensOf(opened) });
+    if (model.streams) {
+      running = stream(opened);
+      return;
+    }
     const runUs = runTime(model, random);
     running = process.clock.at(now() + runUs, () => finish(opened, runUs));
   };
@@ -127,7 +159,7 @@ function startThread(setup: ThreadSetup, { process, random, ran }: ThreadsOption
     else if (order.kind === 'cancel') {
       const positions = cancelled.get(order.sequence) ?? new Set();
       cancelled.set(order.sequence, positions.add(order.position));
-    } else stopping = true;
+    } else if (order.kind === 'stop') stopping = true;
     next();
   };
 

@@ -7,7 +7,7 @@ import { type ClusterSettings, createSimCluster, type SimCluster } from './sim-c
 import type { SimNetwork } from './sim-connector.ts';
 import { becomesQuiet, endsInOrder } from './sim-end.ts';
 import { createSimFaults, type Fault } from './sim-faults.ts';
-import { between, pick, SIM_MODELS } from './sim-models.ts';
+import { ALL_TRAFFIC, between, pick, SIM_MODELS, type SimModel } from './sim-models.ts';
 import { createSimRedis, type SimRedis } from './sim-redis.ts';
 import { createSimWorld, type SimWorld } from './sim-world.ts';
 import { type Switches, switchOff } from './switches.ts';
@@ -27,6 +27,8 @@ export interface Simulation {
   readonly sizes?: Readonly<Record<Role, number>>;
   /** Of the network, in place of what the seed says. */
   readonly network?: Partial<SimNetwork>;
+  /** Models that are asked, each as often as it stands here; all by default. */
+  readonly traffic?: readonly SimModel[];
   /** Makes things go wrong by plan; called when the traffic starts. */
   readonly plan?: (course: Course) => void;
   /** Told of each fault. */
@@ -90,7 +92,14 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
     failed,
     settings: settingsOf(random, mix),
   });
-  const clients = createSimClients({ world, random, cluster, checks, lateAllowed: mix.faults === 'storm' });
+  const clients = createSimClients({
+    world,
+    random,
+    cluster,
+    checks,
+    lateAllowed: mix.faults === 'storm',
+    traffic: simulation.traffic ?? ALL_TRAFFIC,
+  });
   const reload = (model: string) => {
     builds.set(model, build(model) + 1);
     for (const { process, coordinator, directory, id } of cluster.living('coordinator')) {
@@ -187,7 +196,11 @@ function report({ world, clients }: Course, violations: readonly Violation[]): S
   const counts: Record<string, number> = {};
   let longestWaitUs = 0;
   for (const { outcome, broken, late } of clients.sent) {
-    const what = late ? 'late' : outcome?.ok ? 'ok' : (outcome?.error.code ?? (broken ? 'broken' : 'waiting'));
+    const what = late
+      ? 'late'
+      : outcome?.ok
+        ? 'ok'
+        : (outcome?.error.reason ?? outcome?.error.code ?? (broken ? 'broken' : 'waiting'));
     counts[what] = (counts[what] ?? 0) + 1;
   }
   for (const { answeredUs, sentUs } of clients.sent)

@@ -11,6 +11,7 @@ import { expect, test } from 'vitest';
 import { equalEpochs } from './plans.ts';
 import type { CheckName } from './sim-checks.ts';
 import { MIXES, targeted } from './sim-mixes.ts';
+import { STREAM_TRAFFIC } from './sim-models.ts';
 import { type Simulation, simulate } from './simulate.ts';
 import { type Rule, switchOff } from './switches.ts';
 
@@ -47,6 +48,12 @@ const ROWS: readonly Row[] = [
   { off: 'R7', too: ['R8 sweep'], caught: ['L3'], seeds: 40, course: mix('single', ['blip'], ['coordinator']) },
   { off: 'R8 sweep', caught: ['L3'], seeds: 150, course: mix('single', ['blip'], ['gateway']) },
   { off: 'R25', caught: ['L3'], seeds: 30, course: mix('single', ['blip'], ['gateway']) },
+  {
+    off: 'R27',
+    caught: ['S2'],
+    seeds: 5,
+    course: () => ({ ...mix('storm', ['blip', 'pause', 'lapse'], ['worker'])(), traffic: STREAM_TRAFFIC }),
+  },
   { off: 'R28', caught: ['S6', 'L1'], seeds: 20, course: mix('storm', ['blip'], ['coordinator', 'worker']) },
   { off: 'R36', caught: ['S6'], seeds: 5, course: mix('storm', ['kill'], ['gateway', 'worker']) },
 ];

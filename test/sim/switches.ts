@@ -27,6 +27,7 @@ export type Rule =
   | 'R11'
   | 'R25'
   | 'R26'
+  | 'R27'
   | 'R28'
   | 'R36'
   /** That epochs never fall behind what a living process has seen (directory-script.ts). */
@@ -60,6 +61,7 @@ export function switchOff(...rules: readonly Rule[]): Switches {
     timing: (timing) => ({
       ...timing,
       ...(off.has('R8 sweep') ? { resend_ms: NEVER_MS, resend_max_ms: NEVER_MS } : {}),
+      ...(off.has('R27') ? { stream_quiet_ms: NEVER_MS } : {}),
       ...(off.has('R28') ? { probe_batch_ms: NEVER_MS, probe_worker_ms: NEVER_MS } : {}),
     }),
     directory: (directory) => ({
@@ -92,6 +94,7 @@ const TAKEN_OUT: readonly {
   { rule: 'R7', of: 'coordinator', take: (transport) => ({ ...transport, onInterruption: () => () => {} }) },
   { rule: 'R25', of: 'worker', take: finishedIdsNeverRunAgain },
   { rule: 'R26', of: 'coordinator', take: nothingRunsElsewhere },
+  { rule: 'R27', of: 'gateway', take: whateverComesIsNext },
 ];
 
 /** A transport whose mailboxes see other messages than those that come, and send others than they are told to. */
@@ -155,6 +158,22 @@ function nothingRunsElsewhere(transport: Transport): Transport {
         ? [{ ...message, versions: message.versions.map((version) => ({ ...version, running: [] })) }]
         : [message],
   }));
+}
+
+/** R27 off: a gateway takes each chunk as the next one, whatever it misses and whoever sent it. */
+function whateverComesIsNext(transport: Transport): Transport {
+  return altered(transport, () => {
+    const streams = new Map<string, { readonly execution: string; next: number }>();
+    return {
+      sent: UNALTERED,
+      received(message) {
+        if (message.kind !== 'response') return [message];
+        const stream = streams.get(message.id) ?? { execution: message.execution, next: 0 };
+        streams.set(message.id, stream);
+        return [{ ...message, execution: stream.execution, chunk: stream.next++ }];
+      },
+    };
+  });
 }
 
 /** R25 off: a worker drops each request that it has ever been sent before. */
