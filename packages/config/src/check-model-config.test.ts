@@ -65,6 +65,11 @@ describe('refused', () => {
       `Ensemble model 'm' must have platform type 'ensemble' and empty backend type`,
     ],
     ['negative batch', 'max_batch_size: -1', `'max_batch_size' must be non-negative value for m, got -1`],
+    [
+      'a cache of streams',
+      `${IO} response_cache { enable: true } model_transaction_policy { decoupled: true }`,
+      `the answers of a decoupled model cannot be cached: m enables 'response_cache'`,
+    ],
     ['no name', 'input { }', `model input must specify 'name' for m`],
     ['no datatype', inputs('dims: 1'), `model input 'I' must specify 'data_type' for m`],
     ['no dims', fp32(''), /^model input 'I' must specify 'dims' for m; a scalar is dims: \[ 1 \]/],

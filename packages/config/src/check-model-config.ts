@@ -54,6 +54,9 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
   }
   if (options.withoutTensors !== true) checkTensors(config);
   if (config.schedulingChoice.case === 'dynamicBatching') checkDynamicBatching(config, config.schedulingChoice.value);
+  if (config.modelTransactionPolicy?.decoupled === true && config.responseCache?.enable === true) {
+    refuse('response_cache', `the answers of a decoupled model cannot be cached: ${name} enables 'response_cache'`);
+  }
   if (!isEnsemble(config)) checkInstanceGroups(config, options.gpus);
   checkOwnParameters(config);
 }

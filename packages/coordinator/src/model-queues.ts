@@ -32,7 +32,8 @@ export interface ModelQueuesParts {
 export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const { clock, mailbox, metrics, limits, answer, idle } = parts;
   const { config } = model.source;
-  const batching = batchesDynamically(config);
+  // What waits behind a stream could wait for ever while another instance is free.
+  const waitsHere = batchesDynamically(config) || model.signature.decoupled;
   for (const version of model.versions) {
     const statistics = createModelStatistics();
     const queue = createVersionQueue({
@@ -43,7 +44,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       epoch: () => model.epoch,
       nextBatch: () => ++model.batches,
       scheduler: createScheduler<OwnedRequest>(config, { queue_max: limits.queue_max }),
-      instanceDepth: (meanRunUs) => limits.instance_depth ?? instanceDepth(batching, meanRunUs),
+      instanceDepth: (meanRunUs) => limits.instance_depth ?? instanceDepth(waitsHere, meanRunUs),
       statistics,
       answer,
       idle,

@@ -8,14 +8,15 @@ export const INSTANCE_DEPTH_MAX = 16;
  * How many batches an instance holds at a time, running and waiting in its worker, by what a batch
  * takes on average.
  *
- * With dynamic batching one: what waits here can still be batched. Without it there is nothing to
+ * With `waitsHere` one: with dynamic batching what waits in the queue can still be batched, and behind
+ * a stream of answers it could wait without an end. Without it there is nothing to
  * gain by waiting here but the choice of instance and a late cancel, and an instance that must wait
  * for the next message idles for longer than a small model runs. So an instance holds the work of
  * about half a millisecond: many batches of a model that runs in microseconds, two of any other.
  * `meanRunUs` is undefined before the first batch.
  */
-export function instanceDepth(batching: boolean, meanRunUs: number | undefined): number {
-  if (batching) return 1;
+export function instanceDepth(waitsHere: boolean, meanRunUs: number | undefined): number {
+  if (waitsHere) return 1;
   if (meanRunUs === undefined || meanRunUs <= 0) return DEPTH_MIN;
   return Math.min(INSTANCE_DEPTH_MAX, Math.max(DEPTH_MIN, Math.floor(AHEAD_US / meanRunUs)));
 }

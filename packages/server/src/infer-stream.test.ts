@@ -126,6 +126,16 @@ describe('the answers of a decoupled model', () => {
     expect(await endedStreams(server)).toBe(1);
   });
 
+  test('another instance serves while one streams', async () => {
+    await writeModel('repeat', `${DECOUPLED} instance_group { count: 2 kind: KIND_CPU }`, REPEAT);
+    const server = await start();
+    const long = server.inferStream(input([1], { hang: true }));
+    await long.next();
+    const short = [1, 2, 3, 4].map((value) => read(server.inferStream(input([value]))));
+    expect((await Promise.all(short)).map(({ values }) => values)).toEqual([[1], [2], [3], [4]]);
+    await long.return?.();
+  });
+
   test('a throw in the middle ends that stream with its error, and no other', async () => {
     await writeModel(
       'repeat',

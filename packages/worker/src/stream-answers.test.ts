@@ -1,0 +1,112 @@
+/** Streams from a real thread, as the worker's messages tell them. */
+import type { Message, ResponseMessage } from '@nereid/protocol';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createHarness, executedOf, type Harness, int32, int32Values, request } from './worker-harness.ts';
+
+const STREAM = 'max_batch_size: 8 model_transaction_policy { decoupled: true }';
+/** Answers 0 up to the request's value; 9 goes on until it is cancelled, 8 throws after its first. */
+const COUNTING = `
+  async function* count({ inputs, signal }) {
+    const end = inputs.get('X').data[0];
+    for (let value = 0; value < end; value++) {
+      if (end === 8 && value === 1) throw new Error('no more');
+      yield { outputs: { Y: { datatype: 'INT32', shape: [1, 1], data: Int32Array.of(value) } } };
+    }
+    if (end === 9) await new Promise((go) => signal.addEventListener('abort', go));
+  }
+  export const execute = (requests) => requests.map(count);`;
+const FOR_EVER = 9;
+
+let harness: Harness;
+beforeEach(async () => {
+  harness = await createHarness();
+  await harness.javascript('m', COUNTING, STREAM);
+  await harness.load('m');
+});
+afterEach(async () => {
+  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+});
+
+const x = (value: number) => request([int32('X', [1, 1], [value])]);
+
+const isResponse = (message: Message): message is ResponseMessage => message.kind === 'response';
+
+/** Of one request: number and value of each chunk, and how the last one ended. */
+function chunksOf(id: string | undefined): unknown[] {
+  return harness.received.filter(isResponse).flatMap((message) => {
+    if (message.id !== id) return [];
+    const { outcome, chunk, last } = message;
+    const what = outcome.ok ? int32Values(outcome.response.outputs[0]) : [outcome.error.message];
+    return [[chunk, ...what, ...(last ? ['last'] : [])]];
+  });
+}
+
+describe('a batch of a decoupled model', () => {
+  it('numbers the chunks of each request from 0 under one execution, and is done when all have ended', async () => {
+    const { ids, over } = harness.start('m', [x(2), x(0), x(3)]);
+    const { done } = await over;
+    expect(executedOf(done)).toEqual([true, 'ok', 'ok', 'ok']);
+    expect(ids.map(chunksOf)).toEqual([
+      [
+        [0, 0],
+        [1, 1],
+        [2, 'last'],
+      ],
+      [[0, 'last']],
+      [
+        [0, 0],
+        [1, 1],
+        [2, 2],
+        [3, 'last'],
+      ],
+    ]);
+    expect(new Set(harness.received.filter(isResponse).map(({ execution }) => execution)).size).toBe(1);
+    expect(harness.received.at(-1)).toBe(done);
+  });
+
+  it('ends the stream that throws with its error, and no other', async () => {
+    const { ids, over } = harness.start('m', [x(8), x(1)]);
+    expect(executedOf((await over).done)).toEqual([true, 'error', 'ok']);
+    expect(ids.map(chunksOf)).toEqual([
+      [
+        [0, 0],
+        [1, 'no more', 'last'],
+      ],
+      [
+        [0, 0],
+        [1, 'last'],
+      ],
+    ]);
+  });
+
+  it('is told of with its executions while it runs, and of its requests one may have ended', async () => {
+    const short = harness.next('response', ({ id, last }) => id === 'gw-test:2' && last);
+    const { ids, over } = harness.start('m', [x(FOR_EVER), x(1)]);
+    const { execution } = await short;
+    await harness.cancel('m', []);
+    const described = harness.received.findLast((message) => message.kind === 'described');
+    expect(described).toMatchObject({ streams: ids.map((id) => ({ id, execution })) });
+    await harness.cancel('m', ids.slice(0, 1));
+    expect(executedOf((await over).done)).toEqual([true, 'cancelled', 'ok']);
+    expect(chunksOf(ids[1])).toEqual([
+      [0, 0],
+      [1, 'last'],
+    ]);
+  });
+
+  it('ends a request whose gateway is gone', async () => {
+    const done = harness.next('done');
+    await harness.gateway.close();
+    harness.start('m', [x(FOR_EVER)]);
+    expect(executedOf(await done)).toEqual([true, 'cancelled']);
+  });
+
+  it('ends its streams with an error where its thread ends', async () => {
+    const begun = harness.next('response', ({ chunk }) => chunk === 8);
+    const { ids, over } = harness.start('m', [x(FOR_EVER)]);
+    await begun;
+    await harness.threads[0]?.terminate();
+    expect(executedOf((await over).done)).toEqual([true, 'error']);
+    expect(chunksOf(ids[0]).at(-1)).toEqual([9, expect.stringContaining('ended'), 'last']);
+  });
+});
