@@ -149,6 +149,28 @@ describe('takeover', () => {
     await settle();
   });
 
+  test('R27: the next owner passes on that a stream runs, asks after it each second, and passes its cancel on', async () => {
+    const world = await cluster([fakeModel('m', 'model_transaction_policy { decoupled: true }')]);
+    await world.startAnother('co-2');
+    const gateway = world.gateway();
+    const request = gateway.infer(fakeRequest('m'));
+    await settle();
+    world.worker.streams = [{ id: request, execution: 'wk-1/1' }];
+    await world.killFirst();
+    await world.pass(500);
+    const sign = { kind: 'running', model: 'm', streams: world.worker.streams };
+    expect(gateway.running).toEqual([sign]);
+    // It has begun, so its gateway does not send it again.
+    for (let looks = 0; looks < 6; looks++) await world.pass(500);
+    expect(gateway.running.length).toBeGreaterThanOrEqual(3);
+    expect(world.worker.cancels).toEqual([]);
+    gateway.cancel('m', request);
+    await settle();
+    expect(world.worker.cancels).toMatchObject([{ id: request, epoch: { owner: 'co-2' } }]);
+    world.worker.finish('cancelled');
+    await settle();
+  });
+
   test('R26: a copy that was queued before its worker answered is not run either', async () => {
     const world = await cluster();
     await world.startAnother('co-2');

@@ -13,6 +13,8 @@ import {
   NereidError,
   NOT_HELD,
   type Outcome,
+  type RunningMessage,
+  type RunningStream,
   type StaleMessage,
   type Tensor,
   type VersionDescription,
@@ -144,6 +146,8 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     /** Whether it takes models at all. */
     holds: true,
     draining: false,
+    /** What it says of them. */
+    streams: [] as readonly RunningStream[],
     /** Why a version fails to load. */
     failures: new Map<string, string>(),
     describe(model: string, askedAt = 0) {
@@ -165,7 +169,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
         worker: id,
         askedAt,
         versions,
-        streams: [],
+        streams: worker.streams,
         draining: worker.draining,
       });
     },
@@ -312,9 +316,11 @@ function fakeGateway(id: string, transport: Transport, directory: Directory<Mode
   let g = 0;
   const outcomes = new Map<string, Outcome[]>();
   const stale: StaleMessage[] = [];
+  const running: RunningMessage[] = [];
   const mailbox = transport.open(id, (messages) => {
     for (const message of messages) {
       if (message.kind === 'stale') stale.push(message);
+      else if (message.kind === 'running') running.push(message);
       if (message.kind !== 'response') continue;
       outcomes.set(message.id, [...(outcomes.get(message.id) ?? []), message.outcome]);
     }
@@ -323,6 +329,7 @@ function fakeGateway(id: string, transport: Transport, directory: Directory<Mode
   return {
     id,
     stale,
+    running,
     /** Sends a request; its id. */
     infer(request: InferRequest, more: Partial<InferMessage> = {}): string {
       g++;

@@ -209,6 +209,16 @@ describe('one answer where one is waited for', () => {
     await expect(server.infer(input([1]))).rejects.toMatchObject({ code: 'UNSUPPORTED', message: /is decoupled/ });
   });
 
+  test('and HTTP in the words of Triton', async () => {
+    const server = await start({ http: { port: 0, address: '127.0.0.1' } });
+    const body = JSON.stringify({ inputs: [{ name: 'IN', datatype: 'INT32', shape: [1], data: [1] }] });
+    const answer = await fetch(`${server.urls.http}/v2/models/repeat/infer`, { method: 'POST', body });
+    expect([answer.status, await answer.json()]).toEqual([
+      501,
+      { error: "HTTP end point doesn't support models with decoupled transaction policy" },
+    ]);
+  });
+
   test.each([
     [[5], { values: [5], error: undefined }],
     [[], { values: [], error: expect.objectContaining({ message: expect.stringContaining('complete final before') }) }],
