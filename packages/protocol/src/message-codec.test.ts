@@ -222,7 +222,7 @@ describe('a frame', () => {
     expect(decodeMessage(larger.subarray(3, 3 + frame.byteLength))).toStrictEqual(SAMPLE);
   });
 
-  it('of a build that tells no content hash is read', () => {
+  it('of a build that tells no content hash and no streams is read', () => {
     const held = { version: '1', state: 'READY', reason: '', instances: [], running: [] } as const;
     const message: Message = {
       kind: 'described',
@@ -230,8 +230,11 @@ describe('a frame', () => {
       worker: 'wk',
       askedAt: 1,
       versions: [held],
+      streams: [],
       draining: false,
     };
+    const { streams: _, ...earlier } = message;
+    expect(decodeMessage(encodeMessage(earlier as Message))).toStrictEqual(message);
     expect(decodeMessage(encodeMessage(message))).toStrictEqual(message);
     const told: Message = { ...message, versions: [{ ...held, contentHash: 'abc' }] };
     expect(decodeMessage(encodeMessage(told))).toStrictEqual(told);

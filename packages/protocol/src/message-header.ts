@@ -199,7 +199,10 @@ const version: FrameReader<VersionDescription> = (value, body) => {
   return contentHash === undefined ? members : { ...members, contentHash: text(contentHash, body) };
 };
 
-const stream = record<RunningStream>({ id: text, execution: text });
+const streams = list(record<RunningStream>({ id: text, execution: text }));
+/** They came within frame version 1: an earlier build knows of none. */
+const runningStreams: FrameReader<readonly RunningStream[]> = (value, body) =>
+  value === undefined ? [] : streams(value, body);
 
 function kindOf<K extends MessageKind>(kind: K): FrameReader<K> {
   return () => kind;
@@ -271,7 +274,7 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     worker: text,
     askedAt: number,
     versions: list(version),
-    streams: list(stream),
+    streams: runningStreams,
     draining: flag,
   }),
   free: record({ kind: kindOf('free'), model: text, epoch, session: text }),
@@ -284,5 +287,5 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     versions: list(text),
     contentHash: text,
   }),
-  running: record({ kind: kindOf('running'), model: text, streams: list(stream) }),
+  running: record({ kind: kindOf('running'), model: text, streams }),
 };
