@@ -14,6 +14,7 @@ export function serverOptions(options: Options, log: Log, searchPath: string): S
     url: options.redisUrl,
     prefix: options.redisPrefix,
     allowEvicting: options.allowEvictingRedis,
+    blobDirectory: options.blobDir,
   };
   return {
     id: options.id,

@@ -1,5 +1,12 @@
 import type { ModelRecord } from '@nereid/config';
-import { type InferRequest, type Message, type Outcome, type ProcessId, STOPPING } from '@nereid/protocol';
+import {
+  type InferRequest,
+  isWholeOutcome,
+  type Message,
+  type Outcome,
+  type ProcessId,
+  STOPPING,
+} from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
 import { createInfer } from './infer.ts';
@@ -65,14 +72,17 @@ const SEQUENCE_LOST: Outcome = {
 
 export function createGateway(options: GatewayOptions): Gateway {
   const { id, clock, directory, log } = options;
-  const pending = createPending(id, options.limits.requests_pending_max);
+  const { largeTensors } = options.transport;
+  const pending = createPending(id, options.limits.requests_pending_max, ({ request }) => {
+    largeTensors?.release(request.inputs);
+  });
   const times = resendTimes(options.timing ?? timing(), options.timing === undefined);
   const records = createKnownRecords(directory, clock, options.timing === undefined ? 0 : times.ownerless_wait_ms);
   const models = createModelLookups(directory, records, options.timing !== undefined);
   const mailbox = options.transport.open(id, (messages) => {
     for (const message of messages) take(message);
   });
-  const infer = createInfer({ id, clock, mailbox, directory, models, pending, times });
+  const infer = createInfer({ id, clock, mailbox, largeTensors, directory, models, pending, times });
   const unwatch = directory.watch((change) => {
     if (change.type === 'owner') infer.ownerChanged(change.model);
     else if (change.type === 'record') records.changed(change.model);
@@ -91,7 +101,13 @@ export function createGateway(options: GatewayOptions): Gateway {
   const take = (message: Message) => {
     switch (message.kind) {
       case 'response':
-        if (!pending.settle(message.id, message.outcome)) log.trace({ id: message.id }, 'answer without a waiter');
+        if (!isWholeOutcome(message.outcome)) infer.answerLost(message.id);
+        else if (!pending.settle(message.id, message.outcome)) {
+          log.trace({ id: message.id }, 'answer without a waiter');
+        }
+        break;
+      case 'missing':
+        infer.missing(message);
         break;
       case 'stale':
         infer.stale(message);

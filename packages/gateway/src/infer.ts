@@ -5,6 +5,7 @@ import {
   type ErrorInfo,
   type InferMessage,
   type InferRequest,
+  type MissingMessage,
   type Outcome,
   type ProcessId,
   QUEUE_FULL,
@@ -12,13 +13,15 @@ import {
   withRequestId,
 } from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
-import type { Directory, Mailbox, RefusalReason } from '@nereid/transport';
+import type { Directory, LargeTensors, Mailbox, RefusalReason } from '@nereid/transport';
 import type { ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
 import { type ResendTimes, resendStep } from './resend.ts';
 
 /** A request refused this often in a row is not sent on at once: ownership changes faster than it travels. */
 const REDIRECTS_MAX = 4;
+/** A request whose tensors are lost more often fails: something takes them away. */
+const TENSOR_LOSSES_MAX = 4;
 
 /** Of a request that has met no owner; lower than every epoch given out. */
 const NO_EPOCH: Epoch = { number: 0, owner: '' };
@@ -29,6 +32,8 @@ export interface InferParts {
   readonly id: ProcessId;
   readonly clock: Clock;
   readonly mailbox: Mailbox;
+  /** Undefined where messages are passed by reference. */
+  readonly largeTensors: LargeTensors | undefined;
   readonly directory: Directory<ModelRecord>;
   readonly models: ModelLookups;
   readonly pending: Pending;
@@ -50,6 +55,10 @@ export interface Infer {
   submit(request: InferRequest, signal: AbortSignal | undefined): Promise<Outcome>;
   /** A coordinator says that it was not the owner: tries the one known now, or waits for another. */
   stale(message: StaleMessage): void;
+  /** A worker did not find the request's tensors: they are put down anew (R29). */
+  missing(message: MissingMessage): void;
+  /** The answer's tensors were gone: as if it had never come. */
+  answerLost(id: string): void;
   /** The directory's belief of who owns the model changed. */
   ownerChanged(model: string): void;
   /** Messages may have been lost: all that waits is sent again. */
@@ -58,7 +67,7 @@ export interface Infer {
 }
 
 export function createInfer(parts: InferParts): Infer {
-  const { id: replyTo, clock, mailbox, directory, models, pending, times } = parts;
+  const { id: replyTo, clock, mailbox, largeTensors, directory, models, pending, times } = parts;
   const sweepsAll = Number.isFinite(times.resend_ms);
   let sweep: Timer | undefined;
   let closed = false;
@@ -92,6 +101,12 @@ export function createInfer(parts: InferParts): Infer {
     }
     request.redirects++;
     sendUnder(request, epoch, times.resend_ms);
+  };
+
+  const tensorsLost = (request: PendingRequest) => {
+    const { id, model, epoch } = request.message;
+    if (++request.tensorLosses > TENSOR_LOSSES_MAX) pending.settle(id, failed(tensorsGone(model)));
+    else sendUnder(request, directory.owner(model) ?? epoch, times.resend_ms);
   };
 
   const strand = (request: PendingRequest) => {
@@ -160,6 +175,7 @@ export function createInfer(parts: InferParts): Infer {
           sentUs: 0,
           resendMs: times.resend_ms,
           redirects: 0,
+          tensorLosses: 0,
           returned: false,
           strandedUs: undefined,
         };
@@ -176,6 +192,18 @@ export function createInfer(parts: InferParts): Infer {
       // It names the epoch under which the request has been sent meanwhile: an older copy was refused.
       if (known !== null && compareEpochs(known, request.message.epoch) === 0) return;
       redirect(request, [directory.owner(request.message.model), known ?? undefined]);
+    },
+
+    missing({ id }) {
+      const request = pending.find(id);
+      if (request === undefined) return;
+      largeTensors?.rewrite(request.message.request.inputs);
+      tensorsLost(request);
+    },
+
+    answerLost(id) {
+      const request = pending.find(id);
+      if (request !== undefined) tensorsLost(request);
     },
 
     ownerChanged(model) {
@@ -230,6 +258,11 @@ function failed(error: ErrorInfo): Outcome {
 
 function ownerless(model: string): ErrorInfo {
   return { code: 'UNAVAILABLE', message: `no coordinator owns model '${model}' now; try again in a few seconds` };
+}
+
+function tensorsGone(model: string): ErrorInfo {
+  const message = `large tensors of a request to model '${model}' were lost on their way; try again, and see whether Redis evicts keys`;
+  return { code: 'UNAVAILABLE', message };
 }
 
 function decoupled(model: string): ErrorInfo {
