@@ -2,6 +2,7 @@
 import { type ModelRecord, type ModelSource, parseModelConfig } from '@nereid/config';
 import {
   type CancelMessage,
+  type CarriedOutcome,
   type ControlMessage,
   type DoneEntry,
   type Epoch,
@@ -302,7 +303,7 @@ export type FakeGateway = ReturnType<typeof fakeGateway>;
 /** A gateway that sends what it is told and keeps all answers. */
 function fakeGateway(id: string, transport: Transport, directory: Directory<ModelRecord>) {
   let g = 0;
-  const outcomes = new Map<string, Outcome[]>();
+  const outcomes = new Map<string, CarriedOutcome[]>();
   const stale: StaleMessage[] = [];
   const mailbox = transport.open(id, (messages) => {
     for (const message of messages) {

@@ -1,6 +1,13 @@
 /** A gateway with one coordinator that does what a test says; only tests import this. */
 import { type ModelRecord, parseModelConfig, type VersionRecord } from '@nereid/config';
-import type { InferMessage, InferResponse, Message, Outcome, ResponseMessage } from '@nereid/protocol';
+import {
+  type InferMessage,
+  type InferResponse,
+  isWholeRequest,
+  type Message,
+  type Outcome,
+  type ResponseMessage,
+} from '@nereid/protocol';
 import { createLog, type VirtualClock, virtualClock } from '@nereid/runtime';
 import {
   createLocalDirectory,
@@ -34,6 +41,7 @@ export function readyVersion(version: string): VersionRecord {
 
 /** Answers each input as the output of the same position. */
 export function echo({ request }: InferMessage): Outcome {
+  if (!isWholeRequest(request)) throw new Error('a request without its data');
   const response: InferResponse = {
     modelName: request.modelName,
     modelVersion: request.modelVersion === '' ? '1' : request.modelVersion,

@@ -89,7 +89,8 @@ function blobFiles(folder: string, host: string, wallMs: () => number): BlobFile
   const readWhole = (id: string, bytes: number): Uint8Array | undefined => {
     const file = openSync(pathOf(id), 'r');
     try {
-      const data = Buffer.allocUnsafeSlow(bytes);
+      // Not filled before it is read into, and a plain array as those of frames are.
+      const data = new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
       let end = 0;
       while (end < bytes) {
         const got = readSync(file, data, end, bytes - end, null);

@@ -46,7 +46,7 @@ export function createRedisBlobs(connection: RedisConnection, keys: RedisKeys): 
         if (!connection.isReady) await connection.ready();
         const key = keys.blob(id);
         const found = await (take ? connection.client.getdelBuffer(key) : connection.client.getBuffer(key));
-        return found?.byteLength === bytes ? found : undefined;
+        return found?.byteLength === bytes ? new Uint8Array(found.buffer, found.byteOffset, bytes) : undefined;
       } catch {
         return undefined;
       }

@@ -62,7 +62,8 @@ const NONE: readonly Tensor[] = [];
 
 interface OwnedBlob {
   readonly ref: BlobRef;
-  readonly stored: Promise<Stored> | undefined;
+  /** Undefined once it is in place. */
+  stored: Promise<Stored> | undefined;
 }
 
 export function createBlobStore(parts: BlobStoreParts): BlobStore {
@@ -111,6 +112,14 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
     return { ref: { place: 'redis', id, bytes: data.byteLength }, stored: redis.write(id, data, ttlMs) };
   };
 
+  /** One that could not be stored is written anew with the next send. */
+  const settleOwned = async (tensor: Tensor, made: OwnedBlob) => {
+    const stored = await made.stored;
+    if (owned.get(tensor) !== made) return;
+    if (stored === undefined || stored === 'stored') made.stored = undefined;
+    else drop(tensor);
+  };
+
   const isLarge = (tensor: CarriedTensor): tensor is Tensor =>
     'data' in tensor && tensor.data.byteLength >= inlineBytesMax;
 
@@ -142,8 +151,10 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
     if (bytes + size > bytes_max || size > REDIS_BLOB_BYTES_MAX) return 'full';
     const made = write(tensor, inFile);
     bytes += size;
-    if (keep && !released.has(tensor)) owned.set(tensor, made);
-    else given.set(made.ref, { untilUs: clock.nowUs() + ttlMs * 1000 });
+    if (keep && !released.has(tensor)) {
+      owned.set(tensor, made);
+      void settleOwned(tensor, made);
+    } else given.set(made.ref, { untilUs: clock.nowUs() + ttlMs * 1000 });
     return made;
   };
 

@@ -36,6 +36,8 @@ export interface RedisTransportOptions {
 
 export interface RedisTransport extends Transport {
   readonly largeTensors: LargeTensors;
+  /** Of what was put down here for others and is not known to be gone. */
+  readonly blobBytes: number;
   /** What hands messages on once their data are here, for those that come by another lane. */
   collector(receive: (messages: readonly Message[]) => void): Collector;
   /** Resolves once Redis knows each mailbox opened here: only then should others hear of the process. */
@@ -131,6 +133,9 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
     },
     async opened() {
       await Promise.all([...inboxes.values()].map((inbox) => inbox.opening));
+    },
+    get blobBytes() {
+      return blobs.bytes;
     },
     largeTensors: { release: blobs.release, rewrite: blobs.rewrite },
     collector: (receive) => createCollector(blobs, receive),
