@@ -212,12 +212,13 @@ export const optionsSchema = z.strictObject({
     }),
   blobDir: z
     .string()
+    .min(1)
     .default(DEFAULTS.blob_dir)
     .register(flagMetas, {
       ...redis,
       form: '<folder>',
       description:
-        'Where processes of one machine and user pass large tensors to each other: a folder in memory (tmpfs). Empty, where it is none, or where it is nearly full: through Redis.',
+        'Where processes of one machine and user pass large tensors to each other: a folder in memory (tmpfs). `none`: always through Redis, as it is where the folder cannot be used or is nearly full.',
     }),
   lane: z
     .enum(['auto', 'redis'])
