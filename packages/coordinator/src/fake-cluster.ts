@@ -3,6 +3,7 @@ import { type ModelRecord, type ModelSource, parseModelConfig } from '@nereid/co
 import {
   type CancelMessage,
   type CarriedOutcome,
+  type CarriedTensor,
   type ControlMessage,
   type DoneEntry,
   type Epoch,
@@ -13,9 +14,7 @@ import {
   type Message,
   NereidError,
   NOT_HELD,
-  type Outcome,
   type StaleMessage,
-  type Tensor,
   type VersionDescription,
 } from '@nereid/protocol';
 import { createLog, createRegistry, virtualClock } from '@nereid/runtime';
@@ -141,7 +140,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     /** Its answers get lost while true. */
     mute: false,
     /** Of each answer. */
-    outputs: [] as readonly Tensor[],
+    outputs: [] as readonly CarriedTensor[],
     /** Whether it takes models at all. */
     holds: true,
     draining: false,
@@ -207,7 +206,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
           outputs: worker.outputs,
         };
         const failure = result === 'cancelled' ? CANCELLED : error;
-        const outcome: Outcome = failure === null ? { ok: true, response } : { ok: false, error: failure };
+        const outcome: CarriedOutcome = failure === null ? { ok: true, response } : { ok: false, error: failure };
         const execution = `${id}/${execute.batch}`;
         const answer = {
           kind: 'response',
@@ -305,9 +304,12 @@ function fakeGateway(id: string, transport: Transport, directory: Directory<Mode
   let g = 0;
   const outcomes = new Map<string, CarriedOutcome[]>();
   const stale: StaleMessage[] = [];
+  /** Ids of requests whose data a worker did not find. */
+  const missing: string[] = [];
   const mailbox = transport.open(id, (messages) => {
     for (const message of messages) {
       if (message.kind === 'stale') stale.push(message);
+      if (message.kind === 'missing') missing.push(message.id);
       if (message.kind !== 'response') continue;
       outcomes.set(message.id, [...(outcomes.get(message.id) ?? []), message.outcome]);
     }
@@ -316,6 +318,7 @@ function fakeGateway(id: string, transport: Transport, directory: Directory<Mode
   return {
     id,
     stale,
+    missing,
     /** Sends a request; its id. */
     infer(request: InferRequest, more: Partial<InferMessage> = {}): string {
       g++;

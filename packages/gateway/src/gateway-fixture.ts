@@ -13,6 +13,7 @@ import {
   createLocalDirectory,
   createLocalTransport,
   type Directory,
+  type LargeTensors,
   type Mailbox,
   type MailboxLimits,
   type Transport,
@@ -77,6 +78,7 @@ export interface FixtureOptions extends Partial<Pick<GatewayOptions, 'limits' | 
   /** By default requests stay unanswered. */
   readonly answer?: (message: InferMessage) => Outcome;
   readonly mailboxLimits?: MailboxLimits;
+  readonly largeTensors?: LargeTensors;
 }
 
 const MAILBOX_LIMITS: MailboxLimits = { messages_max: 1000, bytes_max: 1e9 };
@@ -86,6 +88,7 @@ export async function gatewayFixture(options: FixtureOptions = {}): Promise<Gate
   const interruptions = new Set<() => void>();
   const transport: Transport = {
     ...createLocalTransport(options.mailboxLimits ?? MAILBOX_LIMITS),
+    ...(options.largeTensors === undefined ? {} : { largeTensors: options.largeTensors }),
     onInterruption(listener) {
       interruptions.add(listener);
       return () => void interruptions.delete(listener);

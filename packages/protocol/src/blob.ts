@@ -10,7 +10,7 @@ export type BlobPlace = (typeof BLOB_PLACES)[number];
 /** Names bytes that were put down for others to fetch. */
 export interface BlobRef {
   readonly place: BlobPlace;
-  /** Of letters, digits and dashes; never used twice. */
+  /** Letters, digits, `-` and `_`; never used twice. */
   readonly id: string;
   readonly bytes: number;
 }

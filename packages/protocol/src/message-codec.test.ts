@@ -31,7 +31,7 @@ const blobTensor: fc.Arbitrary<BlobTensor> = fc.record({
   shape: fc.array(fc.maxSafeNat(), { maxLength: 4 }),
   blob: fc.record({
     place: fc.constantFrom(...BLOB_PLACES),
-    id: fc.stringMatching(/^[\w.-]{1,128}$/),
+    id: fc.stringMatching(/^[\w-]{1,128}$/),
     bytes: fc.maxSafeNat(),
   }),
 });
@@ -246,7 +246,7 @@ describe('a frame', () => {
     expect(decodeMessage(encodeMessage(message))).toEqual(message);
   });
 
-  it.each(['../../etc/passwd', 'a/b', '', 'a b', 'x'.repeat(129)])("with a blob named '%s' is refused", (id) => {
+  it.each(['../../etc/passwd', '..', 'a/b', '', 'a b', 'x'.repeat(129)])("with a blob named '%s' is refused", (id) => {
     const frame = encodeMessage(SAMPLE, () => ({ place: 'file', id, bytes: 3 }));
     expect(() => decodeMessage(frame)).toThrow(/name of a blob/);
   });

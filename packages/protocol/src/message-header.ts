@@ -138,7 +138,7 @@ const readParameters: FrameReader<Parameters> = (value, body) => {
 /** Four members for a tensor in the frame; place and id follow for one that is not. */
 const TENSOR_MEMBERS = 4;
 const BLOB_TENSOR_MEMBERS = 6;
-const BLOB_ID = /^[\w.-]{1,128}$/;
+const BLOB_ID = /^[\w-]{1,128}$/;
 
 const readTensor: FrameReader<CarriedTensor> = (value, body) => {
   if (!Array.isArray(value)) throw frameError('tensor expected');

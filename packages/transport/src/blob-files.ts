@@ -2,6 +2,7 @@
 import {
   closeSync,
   existsSync,
+  fstatSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -89,6 +90,7 @@ function blobFiles(folder: string, host: string, wallMs: () => number): BlobFile
   const readWhole = (id: string, bytes: number): Uint8Array | undefined => {
     const file = openSync(pathOf(id), 'r');
     try {
+      if (fstatSync(file).size !== bytes) return undefined;
       // Not filled before it is read into, and a plain array as those of frames are.
       const data = new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
       let end = 0;

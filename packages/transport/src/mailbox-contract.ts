@@ -38,6 +38,9 @@ function collector(): Collector {
   return self;
 }
 
+/** Above what a lane sends within its frames. */
+const LARGE_BYTES = 50_000;
+
 const stale = (id: string): Message => ({ kind: 'stale', model: 'm', id, known: null });
 
 const ids = (messages: readonly Message[]) => messages.map((message) => ('id' in message ? message.id : message.kind));
@@ -70,6 +73,25 @@ export function mailboxContract(name: string, makeTransport: MakeTransport): voi
       const sent = sampleMessages();
       for (const message of sent) from.send('b', message);
       expect((await sink.got(sent.length)).map(withoutRefs)).toEqual(sent.map(withoutRefs));
+    });
+
+    test('large tensors of batches and answers arrive with their data, in order with what is sent around them', async () => {
+      const made = await make();
+      const sink = collector();
+      const from = made.open('a', () => {});
+      made.open('b', sink.receive);
+      const expected: Message[] = [];
+      for (const [index, sample] of [...sampleMessages(), ...sampleMessages()].entries()) {
+        if (sample.kind !== 'execute' && sample.kind !== 'response') continue;
+        const data = new Uint8Array(LARGE_BYTES).fill(index);
+        expected.push(
+          stale(`before ${index}`),
+          withTensors(sample, ({ name }) => ({ name, datatype: 'UINT8', shape: [LARGE_BYTES], data })),
+          stale(`after ${index}`),
+        );
+      }
+      for (const message of expected) from.send('b', message);
+      expect(await sink.got(expected.length)).toEqual(expected);
     });
 
     test('messages of one sender arrive in order and once', async () => {
