@@ -42,6 +42,17 @@ export function createSimClient({ redis, scripts, send, notice, breakUp }: SimCl
     blmpopBuffer: (waitS: number, _keys: number, list: string, _end: 'LEFT', _count: 'COUNT', count: number) =>
       send((answer) => redis.pop(list, count, waitS * 1000, answer)),
     del: (...keys: readonly string[]) => atOnce(() => keys.forEach(redis.delete)),
+    // A string is kept as a list of one.
+    set: (key: string, value: Buffer, _px: 'PX', ttlMs: number) =>
+      atOnce(() => {
+        redis.put(key, [value]);
+        redis.expire(key, ttlMs);
+        return 'OK';
+      }),
+    getBuffer: (key: string) => atOnce(() => redis.list(key)[0] ?? null),
+    getdelBuffer: (key: string) => atOnce(() => scripts.getdel?.(redis, [key], []) ?? null),
+    exists: (key: string) => atOnce(() => (redis.exists(key) ? 1 : 0)),
+    pexpire: (key: string, ttlMs: number) => atOnce(() => redis.expire(key, ttlMs)),
     subscribe: (channel: string) =>
       atOnce(() => {
         const live = subscriptions;

@@ -5,6 +5,7 @@ import { createGateway, type Gateway } from '@nereid/gateway';
 import type { ProcessId } from '@nereid/protocol';
 import { createLog, createRegistry, type Random, seededRandom } from '@nereid/runtime';
 import {
+  type BlobOptions,
   createRedisDirectory,
   createRedisTransport,
   type RedisDirectory,
@@ -63,6 +64,8 @@ export interface ClusterSettings {
   readonly mailbox_messages_max: number;
   /** Requests that may wait in a version. */
   readonly queue_max: number;
+  /** Tensors of so many bytes go beside their messages. */
+  readonly inline_bytes_max: number;
   /** Share of models that a worker after the first takes. */
   readonly heldShare: number;
 }
@@ -96,7 +99,13 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
     const own = seededRandom(Math.floor(random.next() * 2 ** 32));
     const connector = createSimConnector({ world, process, random: own, redis, scripts, network: options.network });
     const lane = { connector, prefix: REDIS_PREFIX, log: LOG, clock: process.clock, timing: registered };
-    const redisTransport = createRedisTransport({ ...lane, limits });
+    const blobs: BlobOptions = {
+      name: `bl-${processes}`,
+      bytes_max: LIMITS.blob_bytes_max,
+      inline_bytes_max: settings.inline_bytes_max,
+      filesReach: () => false,
+    };
+    const redisTransport = createRedisTransport({ ...lane, limits, blobs });
     // What is taken out of a role is hidden from the checks, which look at what passes its mailbox.
     const watched = role === 'worker' ? options.checks.watchWorker(id, redisTransport) : redisTransport;
     const transport = switches.transport(role, watched);
@@ -145,7 +154,10 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
       process,
       connector,
       directory,
-      busy: running.busy,
+      busy: () => [
+        ...running.busy(),
+        ...(redisTransport.blobBytes === 0 ? [] : [`${redisTransport.blobBytes} bytes of blobs`]),
+      ],
       get stopped() {
         return stopped;
       },

@@ -28,7 +28,7 @@ export interface SimNetwork {
   readonly noticeLossShare: number;
 }
 
-/** `pops` wait for messages, `pushes` send them, `directory` is for all else. */
+/** `pops` wait for messages, `pushes` send them and their blobs, `directory` is for all else. */
 export type ConnectionKind = 'pops' | 'pushes' | 'directory';
 
 const KINDS: readonly ConnectionKind[] = ['pops', 'pushes', 'directory'];
@@ -60,7 +60,11 @@ export function createSimConnector(options: SimConnectorOptions): SimConnector {
     url: 'redis://simulated',
     cluster: false,
     connect(purpose) {
-      const kind = purpose.startsWith('pop') ? 'pops' : purpose === 'push' ? 'pushes' : 'directory';
+      const kind = purpose.startsWith('pop')
+        ? 'pops'
+        : purpose === 'push' || purpose === 'blobs'
+          ? 'pushes'
+          : 'directory';
       const connection = createConnection(kind, shared, () => connections.delete(connection));
       connections.add(connection);
       return connection.shown;

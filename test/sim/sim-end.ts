@@ -8,6 +8,9 @@ const KEYS = redisKeys(REDIS_PREFIX);
 /** The directory's own keys, whose fields come and go. */
 const DIRECTORY = new Set(DIRECTORY_KEYS.map((name) => KEYS[name]('all')));
 
+/** What each blob's key begins with. */
+const BLOBS = KEYS.blob('').replace(/\{\}$/, '');
+
 /** The longest pause and the last restart are over, and what died in them has run out. */
 const CALM_US = 12_000_000;
 const QUIET_US = 15_000_000;
@@ -27,6 +30,8 @@ export async function becomesQuiet({ world, cluster, redis, fail }: Course): Pro
       return what.map((text) => `${member.id}: ${text}`);
     });
   await world.run(world.nowUs() + CALM_US);
+  // Of whomever, dead or alive.
+  for (const key of redis.keys()) if (key.startsWith(BLOBS)) fail('S6', `${key} is left in Redis`);
   const untilUs = world.nowUs() + QUIET_US;
   while (left().length > 0 && world.nowUs() < untilUs) await world.run(world.nowUs() + LOOK_US);
   for (const what of left()) fail('S6', what);

@@ -1,8 +1,9 @@
 /** What goes wrong in a simulation, and when. */
 import type { Random } from '@nereid/runtime';
-import type { Role } from '@nereid/transport';
+import { type Role, redisKeys } from '@nereid/transport';
 import type { SimClients } from './sim-clients.ts';
 import type { Member, SimCluster } from './sim-cluster.ts';
+import { REDIS_PREFIX } from './sim-cluster.ts';
 import { between, pick, SIM_MODELS } from './sim-models.ts';
 import type { SimRedis } from './sim-redis.ts';
 import type { SimWorld } from './sim-world.ts';
@@ -24,6 +25,7 @@ const FAULTS = [
   'join',
   'reload',
   'burst',
+  'evict',
 ] as const;
 
 export type Fault = (typeof FAULTS)[number];
@@ -63,6 +65,7 @@ const ROLLBACK_US_MAX = 1_000_000;
 const FAILOVER_US_MAX = 300_000;
 const BACK_US_MAX = 1_500_000;
 const BURST = 60;
+const BLOBS = redisKeys(REDIS_PREFIX).blob('').replace(/\{\}$/, '');
 
 export function createSimFaults(options: FaultsOptions): SimFaults {
   const { world, random, cluster, redis, clients, kinds, note } = options;
@@ -130,6 +133,12 @@ export function createSimFaults(options: FaultsOptions): SimFaults {
       const { name } = pick(random, SIM_MODELS);
       note(`reload ${name}`);
       options.reload(name);
+    },
+    // As under a policy that evicts keys, or with a clock that jumps.
+    evict: () => {
+      const blobs = redis.keys().filter((key) => key.startsWith(BLOBS));
+      note(`evict ${blobs.length} blobs`);
+      for (const key of blobs) redis.delete(key);
     },
     burst: () => {
       note('burst');

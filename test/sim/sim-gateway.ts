@@ -1,6 +1,6 @@
 /** A gateway for simulations: sends requests, gives up on some, sends some twice, and keeps each outcome. */
 import type { ModelRecord } from '@nereid/config';
-import type { InferMessage, InferRequest, Outcome, ProcessId } from '@nereid/protocol';
+import type { CarriedOutcome, InferMessage, InferRequest, ProcessId } from '@nereid/protocol';
 import type { Directory, Mailbox, Transport } from '@nereid/transport';
 
 export interface SimSent {
@@ -8,7 +8,7 @@ export interface SimSent {
   sends: number;
   /** Nobody waits any more. */
   cancelled: boolean;
-  readonly outcomes: Outcome[];
+  readonly outcomes: CarriedOutcome[];
 }
 
 export interface SimGateway {

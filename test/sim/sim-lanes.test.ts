@@ -1,6 +1,6 @@
 /** The real transport and directory over the simulated Redis keep the contracts that they keep over a real one. */
 import { createLog, seededRandom } from '@nereid/runtime';
-import { createRedisDirectory, createRedisTransport, timing } from '@nereid/transport';
+import { type BlobOptions, createRedisDirectory, createRedisTransport, timing } from '@nereid/transport';
 import { afterAll } from 'vitest';
 import { directoryContract } from '../../packages/transport/src/directory-contract.ts';
 import type { MailboxLimits } from '../../packages/transport/src/mailbox.ts';
@@ -11,6 +11,7 @@ import { simScripts } from './sim-scripts.ts';
 import { createSimWorld } from './sim-world.ts';
 
 const STEP_US = 2_000;
+const BLOBS: BlobOptions = { name: 'bl-1', bytes_max: 1e9, inline_bytes_max: 0, filesReach: () => false };
 
 let over = false;
 afterAll(() => {
@@ -26,7 +27,7 @@ function lane() {
     process,
     random: seededRandom(1),
     redis: createSimRedis(world),
-    scripts: simScripts({ newEpochs: true, epochMemory: true, grace: true, expireMailboxes: true }),
+    scripts: simScripts({ newEpochs: true, epochMemory: true, grace: true, expireMailboxes: true, takeBlobs: true }),
     network: { latencyUsMin: 50, latencyUsMax: 500, slowShare: 0, slowUsMax: 0, noticeLossShare: 0.3 },
   });
   const goOn = async () => {
@@ -39,7 +40,11 @@ function lane() {
   return { connector, prefix: 'nereid', log: createLog({ level: 'silent' }), clock: process.clock, timing: timing() };
 }
 
-mailboxContract('simulated', (limits: MailboxLimits) => createRedisTransport({ ...lane(), limits }));
+mailboxContract('simulated', (limits: MailboxLimits) => createRedisTransport({ ...lane(), limits, blobs: BLOBS }));
+
+mailboxContract('simulated, without blobs', (limits: MailboxLimits) =>
+  createRedisTransport({ ...lane(), limits, blobs: { ...BLOBS, inline_bytes_max: Number.POSITIVE_INFINITY } }),
+);
 
 directoryContract('simulated', async () => {
   const directory = createRedisDirectory<{ readonly text: string }>({

@@ -11,7 +11,7 @@ import { simScripts } from './sim-scripts.ts';
 import { createSimWorld, type SimWorld } from './sim-world.ts';
 
 const CALLS = 1_500;
-const SCRIPTS = simScripts({ newEpochs: true, epochMemory: true, grace: true, expireMailboxes: true });
+const SCRIPTS = simScripts({ newEpochs: true, epochMemory: true, grace: true, expireMailboxes: true, takeBlobs: true });
 const KEYS = redisKeys('nereid');
 const DIRECTORY = DIRECTORY_KEYS.map((name) => KEYS[name]('all'));
 const META = KEYS.directoryMeta('all');

@@ -14,6 +14,8 @@ export interface ScriptRules {
   readonly grace: boolean;
   /** R36: false keeps mailboxes that nobody reads. */
   readonly expireMailboxes: boolean;
+  /** R30: false leaves an answer's blobs when they are read. */
+  readonly takeBlobs: boolean;
 }
 
 export type Script = (redis: SimRedis, keys: readonly string[], args: readonly (string | Buffer)[]) => unknown;
@@ -23,6 +25,12 @@ export function simScripts(rules: ScriptRules): Readonly<Record<string, Script>>
   return {
     nereidMailboxOpen: (redis, keys, args) => openMailbox(redis, keys, args.map(String), rules),
     nereidMailboxPush: pushFrames,
+    // No script, but what R30 rests on.
+    getdel(redis, [key = '']) {
+      const [value] = redis.list(key);
+      if (rules.takeBlobs) redis.delete(key);
+      return value;
+    },
     nereidDirectory: (redis, keys, args) => directory(redis, keys, args.map(String), rules),
   };
 }

@@ -29,6 +29,8 @@ export interface Simulation {
   readonly network?: Partial<SimNetwork>;
   /** Models that are asked, each as often as it stands here; all by default. */
   readonly traffic?: readonly SimModel[];
+  /** Whether larger tensors go beside their messages, in place of what the seed says. */
+  readonly blobs?: boolean;
   /** Makes things go wrong by plan; called when the traffic starts. */
   readonly plan?: (course: Course) => void;
   /** Told of each fault. */
@@ -90,7 +92,7 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
     network,
     build,
     failed,
-    settings: settingsOf(random, mix),
+    settings: settingsOf(random, simulation),
   });
   const clients = createSimClients({
     world,
@@ -146,12 +148,17 @@ export interface Course {
   readonly fail: (check: Violation['check'], text: string) => void;
 }
 
-function settingsOf(random: Random, { faults }: Mix): ClusterSettings {
+/** Of every third seed the larger requests and answers go beside their messages. */
+const BLOB_SEEDS = 3;
+const SIM_BLOB_BYTES = 24;
+
+function settingsOf(random: Random, { seed, blobs, mix: { faults } }: Simulation): ClusterSettings {
   return {
     controlMode: pick(random, ['explicit', 'explicit', 'none']),
     mailbox_messages_max: faults === 'storm' ? pick(random, [1_000, 1_000, 30]) : 1_000,
     queue_max: faults === 'storm' ? pick(random, [1_000, 1_000, 20]) : 1_000,
     heldShare: pick(random, [1, 1, 0.6]),
+    inline_bytes_max: (blobs ?? seed % BLOB_SEEDS === 0) ? SIM_BLOB_BYTES : Number.POSITIVE_INFINITY,
   };
 }
 

@@ -55,6 +55,12 @@ const ROWS: readonly Row[] = [
     course: () => ({ ...mix('storm', ['blip', 'pause', 'lapse'], ['worker'])(), traffic: STREAM_TRAFFIC }),
   },
   { off: 'R28', caught: ['S6', 'L1'], seeds: 20, course: mix('storm', ['blip'], ['coordinator', 'worker']) },
+  {
+    off: 'R29',
+    caught: ['L3'],
+    seeds: 40,
+    course: () => ({ ...mix('single', ['evict'])(), blobs: true }),
+  },
   { off: 'R36', caught: ['S6'], seeds: 5, course: mix('storm', ['kill'], ['gateway', 'worker']) },
 ];
 
@@ -78,7 +84,7 @@ test.each(ROWS)(
   TIMEOUT_MS,
 );
 
-const BACKSTOPS: readonly Rule[] = ['R5', 'R6', 'R10', 'R11', 'R26', 'epoch memory'];
+const BACKSTOPS: readonly Rule[] = ['R5', 'R6', 'R10', 'R11', 'R26', 'R30', 'epoch memory'];
 const BACKSTOP_SEEDS = 4;
 
 test.each(BACKSTOPS)(

@@ -29,6 +29,8 @@ export type Rule =
   | 'R26'
   | 'R27'
   | 'R28'
+  | 'R29'
+  | 'R30'
   | 'R36'
   /** That epochs never fall behind what a living process has seen (directory-script.ts). */
   | 'epoch memory';
@@ -57,6 +59,7 @@ export function switchOff(...rules: readonly Rule[]): Switches {
       epochMemory: !off.has('epoch memory'),
       grace: !off.has('R11'),
       expireMailboxes: !off.has('R36'),
+      takeBlobs: !off.has('R30'),
     },
     timing: (timing) => ({
       ...timing,
@@ -93,6 +96,7 @@ const TAKEN_OUT: readonly {
   { rule: 'R6', of: 'coordinator', take: anyEpochWillDo },
   { rule: 'R7', of: 'coordinator', take: (transport) => ({ ...transport, onInterruption: () => () => {} }) },
   { rule: 'R25', of: 'worker', take: finishedIdsNeverRunAgain },
+  { rule: 'R29', of: 'gateway', take: missingGoesUnheard },
   { rule: 'R26', of: 'coordinator', take: nothingRunsElsewhere },
   { rule: 'R27', of: 'gateway', take: whateverComesIsNext },
 ];
@@ -147,6 +151,14 @@ function anyEpochWillDo(transport: Transport): Transport {
       },
     };
   });
+}
+
+/** R29 off: a gateway is not told that a worker did not find a request's tensors. */
+function missingGoesUnheard(transport: Transport): Transport {
+  return altered(transport, () => ({
+    sent: UNALTERED,
+    received: (message) => (message.kind === 'missing' ? [] : [message]),
+  }));
 }
 
 /** R26 off: an owner is not told what workers still run for an earlier one. */

@@ -189,7 +189,12 @@ describe('a role by itself', () => {
     kill('SIGTERM');
     expect(await ended).toBe(0);
     expect(seen.commands).toEqual([command]);
-    expect(seen.started[0]?.redis).toEqual({ url: 'redis://user:secret@h:1', prefix: 'other', allowEvicting: false });
+    expect(seen.started[0]?.redis).toEqual({
+      url: 'redis://user:secret@h:1',
+      prefix: 'other',
+      allowEvicting: false,
+      blobDirectory: '/dev/shm',
+    });
     expect(seen.started[0]?.workerModels).toEqual(command === 'worker' ? ['a*', 'b'] : undefined);
     expect(seen.out.includes('| Model |')).toBe(table);
     expect(seen.out + seen.err).not.toContain('secret');

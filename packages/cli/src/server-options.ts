@@ -7,6 +7,9 @@ export function metricsAddress(options: Pick<Options, 'httpAddress' | 'metricsAd
   return options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
 }
 
+/** For `--blob-dir`: an empty variable counts as not set. */
+const NO_FOLDER = 'none';
+
 /** The flags as `createServer` and `startRole` take them. `searchPath`: where a Redis program is looked for. */
 export function serverOptions(options: Options, log: Log, searchPath: string): ServerOptions {
   const http = { address: options.httpAddress, port: options.httpPort, maxInputBytes: options.httpMaxInputSize };
@@ -14,6 +17,7 @@ export function serverOptions(options: Options, log: Log, searchPath: string): S
     url: options.redisUrl,
     prefix: options.redisPrefix,
     allowEvicting: options.allowEvictingRedis,
+    blobDirectory: options.blobDir === NO_FOLDER ? '' : options.blobDir,
   };
   return {
     id: options.id,

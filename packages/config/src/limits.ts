@@ -18,6 +18,7 @@ export const LIMITS = {
   stream_unread_bytes_max: 67_108_864,
   mailbox_messages_max: 65_536,
   mailbox_bytes_max: 1_073_741_824,
+  blob_bytes_max: 1_073_741_824,
   config_bytes_max: 4_194_304,
   labels_bytes_max: 16_777_216,
   models_max: 65_536,
@@ -52,6 +53,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   stream_unread_bytes_max: 'Bytes of those answers; an answer that begins beyond it ends the stream with 503.',
   mailbox_messages_max: "Unread messages in one process's mailbox; one more is refused as a full queue.",
   mailbox_bytes_max: "Bytes of unread messages in one process's mailbox; more are refused as a full queue.",
+  blob_bytes_max:
+    'Bytes of large tensors that one process has put down for others to fetch; more are refused as a full queue.',
   config_bytes_max: 'A `config.pbtxt`, or the config text of a message.',
   labels_bytes_max: 'A labels file.',
   models_max: 'Models over all repositories.',

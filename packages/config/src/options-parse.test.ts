@@ -89,6 +89,7 @@ describe('forms of a flag', () => {
       jobPrefix: 'bull',
       allowEvictingRedis: false,
       timeScale: 1,
+      blobDir: '/dev/shm',
       lane: 'auto',
       dataDir: './.nereid',
       allowHttp: true,

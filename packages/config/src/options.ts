@@ -28,6 +28,7 @@ export const DEFAULTS = {
   job_prefix: 'bull',
   data_dir: './.nereid',
   time_scale: 1,
+  blob_dir: '/dev/shm',
 } as const;
 
 const PORT_MAX = 65_535;
@@ -208,6 +209,16 @@ export const optionsSchema = z.strictObject({
       ...redis,
       description:
         'Stretches leases, heartbeats and sweeps together, for machines so busy that healthy processes count as dead. The same in all processes that belong together.',
+    }),
+  blobDir: z
+    .string()
+    .min(1)
+    .default(DEFAULTS.blob_dir)
+    .register(flagMetas, {
+      ...redis,
+      form: '<folder>',
+      description:
+        'Where processes of one machine and user pass large tensors to each other: a folder in memory (tmpfs). `none`: always through Redis, as it is where the folder cannot be used or is nearly full.',
     }),
   lane: z
     .enum(['auto', 'redis'])

@@ -138,6 +138,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
             ...parts,
             queues: parts.jobs,
             intake,
+            largeTensors: parts.transport.largeTensors,
             stopping: () => stopping,
             answerWaitMs: JOB_ANSWER_WAIT_MS,
           });
@@ -249,6 +250,9 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
         break;
       case 'response':
         jobs?.response(message);
+        break;
+      case 'missing':
+        jobs?.missing(message);
         break;
       case 'refused':
         owner.refused(message).catch((error) => log.error({ err: error, model: message.model }, 'lease not renewed'));

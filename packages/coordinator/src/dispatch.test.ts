@@ -19,6 +19,43 @@ const idsOf = (worker: FakeWorker) => worker.executes.map(({ entries }) => entri
 const many = (gateway: FakeGateway, count: number) =>
   Array.from({ length: count }, () => gateway.infer(fakeRequest('m')));
 
+describe('R29: a request whose data the worker did not find', () => {
+  test('goes back to its sender, is forgotten, and is run when it comes again', async () => {
+    const { worker, gateway, coordinator, metrics } = await serving();
+    const request = fakeRequest('m');
+    const id = gateway.infer(request);
+    await settle();
+    worker.mute = true;
+    worker.finish('blob', false);
+    await settle();
+    expect(gateway.missing).toEqual([id]);
+    expect(gateway.outcome(id)).toBe('none');
+    expect(coordinator.counts).toEqual({ queued: 0, running: 0, waits: 0 });
+    expect(await metrics()).not.toMatch(/nv_inference_request_failure\{.*\} [1-9]/);
+    worker.mute = false;
+    gateway.infer(request, { id, sends: 2 });
+    await settle();
+    worker.finish();
+    await settle();
+    expect(gateway.outcome(id)).toBe('ok');
+    await coordinator.stop();
+  });
+
+  test('ends as cancelled where nobody waits for it', async () => {
+    const { worker, gateway, coordinator } = await serving();
+    const id = gateway.infer(fakeRequest('m'));
+    await settle();
+    gateway.cancel('m', id);
+    await settle();
+    worker.mute = true;
+    worker.finish('blob', false);
+    await settle();
+    expect(gateway.missing).toEqual([]);
+    expect(gateway.outcome(id)).toMatch(/^CANCELLED/);
+    await coordinator.stop();
+  });
+});
+
 describe('a request', () => {
   test('goes to a worker with all that it needs, and its answer frees the instance', async () => {
     const { worker, gateway, coordinator, directory } = await serving('', { instanceDepth: 1 });

@@ -210,6 +210,18 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       case 'duplicate':
         // The first copy is counted where it runs.
         break;
+      case 'blob': {
+        // Nothing was executed; its sender has the data and sends it again (R29).
+        const entry = entries.get(request.id);
+        if (entry === undefined) return;
+        if (entry.cancelled) {
+          end(request, CANCELLED, 'CANCELED');
+          return;
+        }
+        forget(request.id);
+        mailbox.send(request.message.replyTo, { kind: 'missing', model: parts.model, id: request.id });
+        return;
+      }
       case 'noslot': {
         // Its worker takes no more: it runs elsewhere, which is no loss.
         const entry = entries.get(request.id);

@@ -2,6 +2,8 @@
 import { type ModelRecord, type ModelSource, parseModelConfig } from '@nereid/config';
 import {
   type CancelMessage,
+  type CarriedOutcome,
+  type CarriedTensor,
   type ControlMessage,
   type DoneEntry,
   type Epoch,
@@ -12,11 +14,9 @@ import {
   type Message,
   NereidError,
   NOT_HELD,
-  type Outcome,
   type RunningMessage,
   type RunningStream,
   type StaleMessage,
-  type Tensor,
   type VersionDescription,
 } from '@nereid/protocol';
 import { createLog, createRegistry, virtualClock } from '@nereid/runtime';
@@ -142,7 +142,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     /** Its answers get lost while true. */
     mute: false,
     /** Of each answer. */
-    outputs: [] as readonly Tensor[],
+    outputs: [] as readonly CarriedTensor[],
     /** Whether it takes models at all. */
     holds: true,
     draining: false,
@@ -218,7 +218,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
           outputs: worker.outputs,
         };
         const failure = result === 'cancelled' ? CANCELLED : error;
-        const outcome: Outcome = failure === null ? { ok: true, response } : { ok: false, error: failure };
+        const outcome: CarriedOutcome = failure === null ? { ok: true, response } : { ok: false, error: failure };
         const execution = `${id}/${execute.batch}`;
         const answer = {
           kind: 'response',
@@ -314,13 +314,16 @@ export type FakeGateway = ReturnType<typeof fakeGateway>;
 /** A gateway that sends what it is told and keeps all answers. */
 function fakeGateway(id: string, transport: Transport, directory: Directory<ModelRecord>) {
   let g = 0;
-  const outcomes = new Map<string, Outcome[]>();
+  const outcomes = new Map<string, CarriedOutcome[]>();
   const stale: StaleMessage[] = [];
   const running: RunningMessage[] = [];
+  /** Ids of requests whose data a worker did not find. */
+  const missing: string[] = [];
   const mailbox = transport.open(id, (messages) => {
     for (const message of messages) {
       if (message.kind === 'stale') stale.push(message);
       else if (message.kind === 'running') running.push(message);
+      else if (message.kind === 'missing') missing.push(message.id);
       if (message.kind !== 'response') continue;
       outcomes.set(message.id, [...(outcomes.get(message.id) ?? []), message.outcome]);
     }
@@ -330,6 +333,7 @@ function fakeGateway(id: string, transport: Transport, directory: Directory<Mode
     id,
     stale,
     running,
+    missing,
     /** Sends a request; its id. */
     infer(request: InferRequest, more: Partial<InferMessage> = {}): string {
       g++;

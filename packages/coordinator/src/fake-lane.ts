@@ -1,6 +1,6 @@
 /** For tests: the transport and the directory between processes, in which a test makes things go wrong. */
 import type { ModelRecord } from '@nereid/config';
-import { type Message, NereidError } from '@nereid/protocol';
+import { type CarriedTensor, type Message, NereidError } from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
 import { createLocalDirectory, createLocalTransport, type Directory, type Transport } from '@nereid/transport';
 
@@ -21,8 +21,14 @@ export function fakeLane() {
     if (away.yes) throw new NereidError('UNAVAILABLE', 'Redis does not answer');
     return call();
   };
+  /** What roles have said of the tensors of requests. */
+  const tensors = { released: [] as CarriedTensor[], rewritten: [] as CarriedTensor[] };
   const transport: Transport = {
     ...inner,
+    largeTensors: {
+      release: (list) => void tensors.released.push(...list),
+      rewrite: (list) => void tensors.rewritten.push(...list),
+    },
     open(id, receive) {
       const mailbox = inner.open(id, (messages) => {
         if (!dead.has(id)) receive(messages);
@@ -47,6 +53,7 @@ export function fakeLane() {
     directory,
     loss,
     unsure,
+    tensors,
     reaped,
     away,
     directoryOf: (id: string): Directory<ModelRecord> => ({

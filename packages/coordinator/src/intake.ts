@@ -1,11 +1,11 @@
 import type { ModelRecord, ModelSignature } from '@nereid/config';
 import {
   type CancelMessage,
+  type CarriedRequest,
   compareEpochs,
   type Epoch,
   type ErrorInfo,
   type InferMessage,
-  type InferRequest,
   modelNotFound,
   type ProcessId,
   STOPPING,
@@ -152,6 +152,6 @@ export function createIntake(parts: IntakeParts): Intake {
 }
 
 /** Rows that the request adds to a batch: its batch dimension, at least 1. */
-function requestRows(signature: ModelSignature, request: InferRequest): number {
+function requestRows(signature: ModelSignature, request: CarriedRequest): number {
   return signature.maxBatchSize > 0 ? Math.max(1, request.inputs[0]?.shape[0] ?? 1) : 1;
 }

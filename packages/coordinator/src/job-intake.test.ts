@@ -186,6 +186,38 @@ test('a job whose answer was lost runs again (R33)', async () => {
   expect(await ended('j1')).toMatchObject({ state: 'completed', attemptsMade: 1 });
 });
 
+test('a job whose tensors a worker did not find is put down anew and runs again (R29)', async () => {
+  const { cluster, worker, add, ended, batches } = await world();
+  await add('j1');
+  await batches(1);
+  const inputs = worker.executes[0]?.entries[0]?.request.inputs;
+  worker.mute = true;
+  worker.finish('blob', false);
+  await settle();
+  expect(cluster.tensors.rewritten).toEqual(inputs);
+  expect(cluster.tensors.released).toEqual([]);
+  await batches(1);
+  worker.mute = false;
+  worker.finish();
+  expect(await ended('j1')).toMatchObject({ state: 'completed', attemptsMade: 1 });
+  expect(cluster.tensors.released).toEqual(inputs);
+});
+
+test('a job whose outputs were gone runs again', async () => {
+  const { cluster, worker, add, ended, batches } = await world();
+  await add('j1');
+  await batches(1);
+  worker.outputs = [{ name: 'B', datatype: 'FP32', shape: [1], blob: { place: 'redis', id: 'gone', bytes: 4 } }];
+  worker.finish();
+  await settle();
+  await cluster.pass(1000);
+  await cluster.pass(1000);
+  await batches(1);
+  worker.outputs = [];
+  worker.finish();
+  expect(await ended('j1')).toMatchObject({ state: 'completed', attemptsMade: 1 });
+});
+
 test('a job whose answers are lost again and again fails', async () => {
   const { cluster, worker, add, ended, batches } = await world();
   await add('j1', jobData(), { attempts: 1 });

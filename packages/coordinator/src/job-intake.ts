@@ -7,12 +7,14 @@ import {
   errorInfo,
   failedReason,
   type InferMessage,
+  isWholeOutcome,
+  type MissingMessage,
   type Outcome,
   type ProcessId,
   type ResponseMessage,
 } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import type { JobQueues, JobTaker, TakenJob } from '@nereid/transport';
+import type { JobQueues, JobTaker, LargeTensors, TakenJob } from '@nereid/transport';
 import type { Intake } from './intake.ts';
 import { jobVerdict } from './job-verdict.ts';
 import type { OwnedModel } from './owned-model.ts';
@@ -24,6 +26,8 @@ export interface JobIntakeParts {
   readonly log: Log;
   readonly queues: JobQueues;
   readonly intake: Pick<Intake, 'infer' | 'cancel'>;
+  /** Undefined where messages are passed by reference. */
+  readonly largeTensors: LargeTensors | undefined;
   readonly stopping: () => boolean;
   /** How long a request that no queue knows may be without its answer. */
   readonly answerWaitMs: number;
@@ -44,6 +48,8 @@ export interface JobIntake {
   serve(model: OwnedModel): () => void;
   /** An answer to this coordinator. */
   response(message: ResponseMessage): void;
+  /** A worker did not find a job's tensors. */
+  missing(message: MissingMessage): void;
   /** Resolves once every job is ended or back. Idempotent. */
   close(): Promise<void>;
   /** Jobs without an outcome. */
@@ -159,6 +165,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
   };
 
   const forget = (held: HeldJob) => {
+    parts.largeTensors?.release(held.message.request.inputs);
     requests.delete(held.message.id);
     held.served.jobs.delete(held.id);
   };
@@ -202,7 +209,10 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
       ended(served.taker.putBack(id, 0));
       return;
     }
-    log.warn({ job: id, model: served.model.name, sends: message.sends }, 'answer to a job was lost');
+    log.warn(
+      { job: id, model: served.model.name, sends: message.sends },
+      'a job is run again: its answer, or its tensors, were lost',
+    );
     if (held.message.sends >= SENDS_MAX) settle(held, { ok: false, error: ANSWER_LOST });
     else schedule(held);
   };
@@ -249,7 +259,16 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
         log.trace({ id: message.id }, 'answer without a job');
         return;
       }
-      settle(held, message.outcome);
+      const { outcome } = message;
+      // One whose outputs were lost is none: as long as its queue has not heard of the end, the sweep runs it again.
+      if (isWholeOutcome(outcome)) settle(held, outcome);
+      else if (!isQueued(held)) resend(held);
+    },
+    missing(message) {
+      const held = requests.get(message.id);
+      if (held === undefined || isQueued(held)) return;
+      parts.largeTensors?.rewrite(held.message.request.inputs);
+      resend(held);
     },
     async close() {
       for (const served of [...models]) drop(served);

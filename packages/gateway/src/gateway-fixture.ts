@@ -1,11 +1,19 @@
 /** A gateway with one coordinator that does what a test says; only tests import this. */
 import { LIMITS, type ModelRecord, parseModelConfig, type VersionRecord } from '@nereid/config';
-import type { InferMessage, InferResponse, Message, Outcome, ResponseMessage } from '@nereid/protocol';
+import {
+  type InferMessage,
+  type InferResponse,
+  isWholeRequest,
+  type Message,
+  type Outcome,
+  type ResponseMessage,
+} from '@nereid/protocol';
 import { createLog, type VirtualClock, virtualClock } from '@nereid/runtime';
 import {
   createLocalDirectory,
   createLocalTransport,
   type Directory,
+  type LargeTensors,
   type Mailbox,
   type MailboxLimits,
   type Transport,
@@ -34,6 +42,7 @@ export function readyVersion(version: string): VersionRecord {
 
 /** Answers each input as the output of the same position. */
 export function echo({ request }: InferMessage): Outcome {
+  if (!isWholeRequest(request)) throw new Error('a request without its data');
   const response: InferResponse = {
     modelName: request.modelName,
     modelVersion: request.modelVersion === '' ? '1' : request.modelVersion,
@@ -70,6 +79,7 @@ export interface FixtureOptions extends Partial<Pick<GatewayOptions, 'strictRead
   /** By default requests stay unanswered. */
   readonly answer?: (message: InferMessage) => Outcome;
   readonly mailboxLimits?: MailboxLimits;
+  readonly largeTensors?: LargeTensors;
 }
 
 const MAILBOX_LIMITS: MailboxLimits = { messages_max: 1000, bytes_max: 1e9 };
@@ -79,6 +89,7 @@ export async function gatewayFixture(options: FixtureOptions = {}): Promise<Gate
   const interruptions = new Set<() => void>();
   const transport: Transport = {
     ...createLocalTransport(options.mailboxLimits ?? MAILBOX_LIMITS),
+    ...(options.largeTensors === undefined ? {} : { largeTensors: options.largeTensors }),
     onInterruption(listener) {
       interruptions.add(listener);
       return () => void interruptions.delete(listener);

@@ -73,14 +73,27 @@ const SEQUENCE_LOST: Outcome = {
 
 export function createGateway(options: GatewayOptions): Gateway {
   const { id, clock, directory, log } = options;
-  const pending = createPending(id, options.limits.requests_pending_max);
+  const { largeTensors } = options.transport;
+  const pending = createPending(id, options.limits.requests_pending_max, ({ request }) => {
+    largeTensors?.release(request.inputs);
+  });
   const times = resendTimes(options.timing ?? timing(), options.timing === undefined);
   const records = createKnownRecords(directory, clock, options.timing === undefined ? 0 : times.ownerless_wait_ms);
   const models = createModelLookups(directory, records, options.timing !== undefined);
   const mailbox = options.transport.open(id, (messages) => {
     for (const message of messages) take(message);
   });
-  const infer = createInfer({ id, clock, mailbox, directory, models, pending, times, limits: options.limits });
+  const infer = createInfer({
+    id,
+    clock,
+    mailbox,
+    largeTensors,
+    directory,
+    models,
+    pending,
+    times,
+    limits: options.limits,
+  });
   const unwatch = directory.watch((change) => {
     if (change.type === 'owner') infer.ownerChanged(change.model);
     else if (change.type === 'record') records.changed(change.model);
@@ -103,6 +116,9 @@ export function createGateway(options: GatewayOptions): Gateway {
         break;
       case 'running':
         infer.running(message);
+        break;
+      case 'missing':
+        infer.missing(message);
         break;
       case 'stale':
         infer.stale(message);

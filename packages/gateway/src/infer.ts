@@ -5,6 +5,8 @@ import {
   type ErrorInfo,
   type InferMessage,
   type InferRequest,
+  isWholeOutcome,
+  type MissingMessage,
   type Outcome,
   type ProcessId,
   QUEUE_FULL,
@@ -14,7 +16,7 @@ import {
   withRequestId,
 } from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
-import type { Directory, Mailbox, RefusalReason } from '@nereid/transport';
+import type { Directory, LargeTensors, Mailbox, RefusalReason } from '@nereid/transport';
 import { type AnswerQueue, createAnswerQueue, type StreamLimits } from './answer-queue.ts';
 import type { ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
@@ -23,6 +25,8 @@ import { createStreams, hasBegun, newStream, type WaitingStream } from './stream
 
 /** A request refused this often in a row is not sent on at once: ownership changes faster than it travels. */
 const REDIRECTS_MAX = 4;
+/** A request whose tensors are lost more often fails: something takes them away. */
+const TENSOR_LOSSES_MAX = 4;
 
 /** Of a request that has met no owner; lower than every epoch given out. */
 const NO_EPOCH: Epoch = { number: 0, owner: '' };
@@ -33,6 +37,8 @@ export interface InferParts {
   readonly id: ProcessId;
   readonly clock: Clock;
   readonly mailbox: Mailbox;
+  /** Undefined where messages are passed by reference. */
+  readonly largeTensors: LargeTensors | undefined;
   readonly directory: Directory<ModelRecord>;
   readonly models: ModelLookups;
   readonly pending: Pending;
@@ -63,6 +69,8 @@ export interface Infer {
   running(message: RunningMessage): void;
   /** A coordinator says that it was not the owner: tries the one known now, or waits for another. */
   stale(message: StaleMessage): void;
+  /** A worker did not find the request's tensors: they are put down anew (R29). */
+  missing(message: MissingMessage): void;
   /** The directory's belief of who owns the model changed. */
   ownerChanged(model: string): void;
   /** Messages may have been lost: all that waits is sent again. */
@@ -71,7 +79,7 @@ export interface Infer {
 }
 
 export function createInfer(parts: InferParts): Infer {
-  const { id: replyTo, clock, mailbox, directory, models, pending, times } = parts;
+  const { id: replyTo, clock, mailbox, largeTensors, directory, models, pending, times } = parts;
   const streams = createStreams(parts);
   const sweepsAll = Number.isFinite(times.resend_ms);
   let sweep: Timer | undefined;
@@ -106,6 +114,12 @@ export function createInfer(parts: InferParts): Infer {
     }
     request.redirects++;
     sendUnder(request, epoch, times.resend_ms);
+  };
+
+  const tensorsLost = (request: PendingRequest) => {
+    const { id, model, epoch } = request.message;
+    if (++request.tensorLosses > TENSOR_LOSSES_MAX) pending.settle(id, failed(tensorsGone(model)));
+    else sendUnder(request, directory.owner(model) ?? epoch, times.resend_ms);
   };
 
   const strand = (request: PendingRequest) => {
@@ -174,6 +188,7 @@ export function createInfer(parts: InferParts): Infer {
       sentUs: 0,
       resendMs: times.resend_ms,
       redirects: 0,
+      tensorLosses: 0,
       returned: false,
       strandedUs: undefined,
     };
@@ -213,6 +228,7 @@ export function createInfer(parts: InferParts): Infer {
       const request = pending.find(message.id);
       if (request === undefined) streams.unwaited(message);
       else if (request.stream !== undefined) streams.chunk(request, request.stream, message);
+      else if (!isWholeOutcome(message.outcome)) tensorsLost(request);
       else if (message.last) pending.settle(message.id, message.outcome);
       // Its model was loaded anew as a decoupled one on the way.
       else if (pending.settle(message.id, failed(decoupled(message.model)))) streams.unwaited(message);
@@ -227,6 +243,13 @@ export function createInfer(parts: InferParts): Infer {
       // It names the epoch under which the request has been sent meanwhile: an older copy was refused.
       if (known !== null && compareEpochs(known, request.message.epoch) === 0) return;
       redirect(request, [directory.owner(request.message.model), known ?? undefined]);
+    },
+
+    missing({ id }) {
+      const request = pending.find(id);
+      if (request === undefined || hasBegun(request)) return;
+      largeTensors?.rewrite(request.message.request.inputs);
+      tensorsLost(request);
     },
 
     ownerChanged(model) {
@@ -281,6 +304,11 @@ function failed(error: ErrorInfo): Outcome {
 
 function ownerless(model: string): ErrorInfo {
   return { code: 'UNAVAILABLE', message: `no coordinator owns model '${model}' now; try again in a few seconds` };
+}
+
+function tensorsGone(model: string): ErrorInfo {
+  const message = `large tensors of a request to model '${model}' were lost on their way; try again, and see whether Redis evicts keys`;
+  return { code: 'UNAVAILABLE', message };
 }
 
 function decoupled(model: string): ErrorInfo {

@@ -37,6 +37,7 @@ function add(pending: Pending, outcomes: Outcome[], signal?: AbortSignal, onAbor
     sentUs: 0,
     resendMs: 0,
     redirects: 0,
+    tensorLosses: 0,
     returned: false,
     strandedUs: undefined,
   });

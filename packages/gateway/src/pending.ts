@@ -18,6 +18,8 @@ export interface PendingRequest {
   resendMs: number;
   /** Sent on at once, on the word of whoever refused it, since the owner last changed. */
   redirects: number;
+  /** Sent again because tensors, its own or of its answer, were gone when they were to be read. */
+  tensorLosses: number;
   /** The last send came back, or there was no owner to send it to. */
   returned: boolean;
   /** Since when nobody is known to have it; undefined while an owner may. */
@@ -51,7 +53,12 @@ export interface Pending {
   whenEmpty(callback: () => void): void;
 }
 
-export function createPending(gateway: ProcessId, requests_max: number): Pending {
+/** `settled` is told of each request when it has its outcome. */
+export function createPending(
+  gateway: ProcessId,
+  requests_max: number,
+  settled: (message: InferMessage) => void = () => {},
+): Pending {
   const prefix = `${gateway}:`;
   // Added in the order of g and never replaced, so its own order is that of g.
   const waiting = new Map<number, PendingRequest>();
@@ -68,6 +75,7 @@ export function createPending(gateway: ProcessId, requests_max: number): Pending
     // Each g is passed once, so this is constant on average.
     while (low < nextG && !waiting.has(low)) low++;
     if (request.onAbort !== undefined) request.signal?.removeEventListener('abort', request.onAbort);
+    settled(request.message);
     request.resolve(outcome);
     if (waiting.size === 0) announceEmpty();
     return true;

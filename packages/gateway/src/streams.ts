@@ -1,5 +1,12 @@
 import type { ModelRecord } from '@nereid/config';
-import type { ErrorInfo, InferMessage, ProcessId, ResponseMessage, RunningMessage } from '@nereid/protocol';
+import {
+  type ErrorInfo,
+  type InferMessage,
+  isWholeOutcome,
+  type ProcessId,
+  type ResponseMessage,
+  type RunningMessage,
+} from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import type { Directory, Mailbox } from '@nereid/transport';
 import type { AnswerQueue } from './answer-queue.ts';
@@ -99,11 +106,16 @@ export function createStreams(parts: StreamsParts): Streams {
       const verdict = chunkVerdict(stream, message);
       if (verdict === 'gap') breakOff(request, streamBroken(model, 'a part of it was lost'));
       if (verdict !== 'take') return;
+      const { outcome } = message;
+      if (!isWholeOutcome(outcome)) {
+        breakOff(request, streamBroken(model, 'the tensors of a part of it were lost'));
+        return;
+      }
       stream.execution = message.execution;
       stream.next++;
       stream.signUs = clock.nowUs();
-      if (message.last) pending.settle(message.id, message.outcome);
-      else if (!stream.queue.push(message.outcome)) breakOff(request, streamUnread(model));
+      if (message.last) pending.settle(message.id, outcome);
+      else if (!stream.queue.push(outcome)) breakOff(request, streamUnread(model));
     },
 
     unwaited({ model, id, last }) {

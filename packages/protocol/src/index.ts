@@ -1,3 +1,14 @@
+export {
+  type BlobPlace,
+  type BlobRef,
+  type BlobTensor,
+  type CarriedOutcome,
+  type CarriedRequest,
+  type CarriedTensor,
+  isBlobTensor,
+  isWholeOutcome,
+  isWholeRequest,
+} from './blob.ts';
 export { bytesElements, ELEMENT_LENGTH_BYTES, encodeBytesElements } from './bytes-elements.ts';
 export { DATATYPE_BYTES, type Datatype } from './datatype.ts';
 export { bytesOf, ELEMENT_ARRAYS, type ElementArray, INT64_MAX } from './element-array.ts';
@@ -48,6 +59,7 @@ export {
   type InstanceDescription,
   type Message,
   type MessageKind,
+  type MissingMessage,
   type MovedMessage,
   NO_HOLDER,
   NOT_HELD,

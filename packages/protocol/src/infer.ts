@@ -5,8 +5,8 @@ import type { Tensor } from './tensor.ts';
 export type ParameterValue = string | boolean | bigint | number;
 export type Parameters = Readonly<Record<string, ParameterValue>>;
 
-/** What HTTP JSON, HTTP binary, gRPC and BullMQ data become at the door. */
-export interface InferRequest {
+/** What HTTP JSON, HTTP binary, gRPC and BullMQ data become at the door. Between processes `T` may be a reference. */
+export interface InferRequest<T = Tensor> {
   readonly modelName: string;
   /** Decimal version, or '' for the greatest ready one. */
   readonly modelVersion: string;
@@ -22,7 +22,7 @@ export interface InferRequest {
   readonly timeoutUs: bigint;
   /** Custom parameters for the model, without those that the fields above hold. */
   readonly parameters: Parameters;
-  readonly inputs: readonly Tensor[];
+  readonly inputs: readonly T[];
   /** Names of the outputs wanted; empty for all of the config. */
   readonly requestedOutputs: readonly string[];
 }
@@ -40,15 +40,15 @@ export const REQUEST_DEFAULTS: Omit<InferRequest, 'modelName' | 'inputs'> = {
   requestedOutputs: [],
 };
 
-export interface InferResponse {
+export interface InferResponse<T = Tensor> {
   readonly modelName: string;
   readonly modelVersion: string;
   readonly id: string;
   readonly parameters: Parameters;
-  readonly outputs: readonly Tensor[];
+  readonly outputs: readonly T[];
 }
 
 /** What becomes of a request. Expected failures are values. */
-export type Outcome =
-  | { readonly ok: true; readonly response: InferResponse }
+export type Outcome<T = Tensor> =
+  | { readonly ok: true; readonly response: InferResponse<T> }
   | { readonly ok: false; readonly error: ErrorInfo };

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { BLOB_PLACES, type BlobTensor, type CarriedOutcome, type CarriedRequest } from './blob.ts';
 import { DATATYPE_BYTES, type Datatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorCode, NereidError } from './error.ts';
-import type { InferRequest, Outcome, Parameters } from './infer.ts';
+import type { Parameters } from './infer.ts';
 import type { Message, MessageKind } from './message.ts';
 import { decodeMessage, encodeMessage, FRAME_VERSION } from './message-codec.ts';
 import type { Tensor } from './tensor.ts';
@@ -24,10 +25,20 @@ const tensor: fc.Arbitrary<Tensor> = fc.record({
   shape: fc.array(fc.maxSafeNat(), { maxLength: 4 }),
   data: fc.uint8Array({ maxLength: 40 }).map((bytes) => new Uint8Array(bytes)),
 });
-const tensors = fc.array(tensor, { maxLength: 3 });
+const blobTensor: fc.Arbitrary<BlobTensor> = fc.record({
+  name,
+  datatype: fc.constantFrom(...(Object.keys(DATATYPE_BYTES) as Datatype[])),
+  shape: fc.array(fc.maxSafeNat(), { maxLength: 4 }),
+  blob: fc.record({
+    place: fc.constantFrom(...BLOB_PLACES),
+    id: fc.stringMatching(/^[\w-]{1,128}$/),
+    bytes: fc.maxSafeNat(),
+  }),
+});
+const tensors = fc.array(fc.oneof(tensor, blobTensor), { maxLength: 3 });
 const names = fc.array(name, { maxLength: 3 });
 const streams = fc.array(fc.record({ id: fc.string(), execution: fc.string() }), { maxLength: 3 });
-const request: fc.Arbitrary<InferRequest> = fc.record({
+const request: fc.Arbitrary<CarriedRequest> = fc.record({
   modelName: name,
   modelVersion: name,
   id: text,
@@ -44,7 +55,7 @@ const error = fc.record(
   { code: fc.constantFrom(...(Object.keys(ERROR_TABLE) as ErrorCode[])), message: text, field: name, reason: name },
   { requiredKeys: ['code', 'message'] },
 );
-const outcome: fc.Arbitrary<Outcome> = fc.oneof(
+const outcome: fc.Arbitrary<CarriedOutcome> = fc.oneof(
   fc.record({ ok: fc.constant(false as const), error }),
   fc.record({
     ok: fc.constant(true as const),
@@ -78,6 +89,7 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
     session,
   }),
   stale: fc.record({ kind: fc.constant('stale' as const), model: name, id: name, known: fc.option(epoch) }),
+  missing: fc.record({ kind: fc.constant('missing' as const), model: name, id: name }),
   moved: fc.record({ kind: fc.constant('moved' as const), model: name, id: name, sent: session, current: session }),
   execute: fc.record({
     kind: fc.constant('execute' as const),
@@ -189,6 +201,12 @@ const SAMPLE: Message = {
   last: true,
 };
 
+/** SAMPLE as version 1 wrote it. */
+const OLD_FRAME =
+  'TnIBBq0AAADeAAeka2luZKhyZXNwb25zZaVtb2RlbKFtomlkpmd3LWE6MadvdXRjb21l3gACom9rw6hyZXNwb25zZd4ABalt' +
+  'b2RlbE5hbWWhbaxtb2RlbFZlcnNpb26hMaJpZKCqcGFyYW1ldGVyc5KhbtMAAAAAAAAAAadvdXRwdXRzkpShWaVVSU5UOJED' +
+  'A5ShWqRGUDY0kQEIqWV4ZWN1dGlvbqFlpWNodW5rAKRsYXN0wwAAAAECAwAAAAAAAAAAAAAA+D8=';
+
 describe.each(KINDS)('a %s message', (kind) => {
   it('comes back from its frame as it was', () => {
     fc.assert(
@@ -210,10 +228,36 @@ describe('a frame', () => {
     const frame = encodeMessage(SAMPLE);
     const message = decodeMessage(frame);
     if (message.kind !== 'response' || !message.outcome.ok) throw new Error('another message');
-    for (const { data } of message.outcome.response.outputs) {
+    for (const output of message.outcome.response.outputs) {
+      if (!('data' in output)) throw new Error('another output');
+      const { data } = output;
       expect(data.buffer).toBe(frame.buffer);
       expect(data.byteOffset % 8).toBe(0);
     }
+  });
+
+  it('names the blobs of detached tensors in place of their bytes, and passes on such names', () => {
+    const blob = { place: 'file', id: '12000-bl-1-7', bytes: 3 } as const;
+    const frame = encodeMessage(SAMPLE, ({ name }) => (name === 'Y' ? blob : undefined));
+    const message = decodeMessage(frame);
+    if (SAMPLE.kind !== 'response' || !SAMPLE.outcome.ok) throw new Error('another message');
+    const { response } = SAMPLE.outcome;
+    const outputs = response.outputs.map((output) =>
+      output.name === 'Y' ? { name: 'Y', datatype: 'UINT8', shape: [3], blob } : output,
+    );
+    expect(message).toEqual({ ...SAMPLE, outcome: { ok: true, response: { ...response, outputs } } });
+    expect(decodeMessage(encodeMessage(message))).toEqual(message);
+  });
+
+  it.each(['../../etc/passwd', '..', 'a/b', '', 'a b', 'x'.repeat(129)])("with a blob named '%s' is refused", (id) => {
+    const frame = encodeMessage(SAMPLE, () => ({ place: 'file', id, bytes: 3 }));
+    expect(() => decodeMessage(frame)).toThrow(/name of a blob/);
+  });
+
+  it('of the version before, which knows no blobs, is read', () => {
+    const frame = Buffer.from(OLD_FRAME, 'base64');
+    expect(frame[2]).toBe(FRAME_VERSION - 1);
+    expect(decodeMessage(frame)).toEqual(SAMPLE);
   });
 
   it('is read from the middle of a larger buffer', () => {

@@ -7,7 +7,7 @@ import { Packr, Unpackr } from 'msgpackr';
 import { NereidError } from './error.ts';
 import { type FrameBody, frameError } from './frame-reader.ts';
 import type { Message, MessageKind } from './message.ts';
-import { alignTensor, MESSAGE_READERS, packMessage } from './message-header.ts';
+import { alignTensor, type Detach, MESSAGE_READERS, packMessage } from './message-header.ts';
 import { FRAME_HEADER_BYTES_MAX } from './protocol-limits.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -18,8 +18,8 @@ const KIND_OFFSET = 3;
 const LENGTH_OFFSET = 4;
 const PREFIX_BYTES = 8;
 
-/** Written into every frame. Frames of this version and the one before are read. */
-export const FRAME_VERSION = 1;
+/** Written into every frame. Frames of this version and the one before are read. Version 1 knew no blobs. */
+export const FRAME_VERSION = 2;
 const FRAME_VERSION_OLDEST = 1;
 
 /** A kind keeps its number for ever. */
@@ -37,6 +37,7 @@ const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
   free: 11,
   control: 12,
   running: 13,
+  missing: 14,
 };
 const KINDS = new Map(Object.entries(KIND_NUMBERS).map(([kind, number]) => [number, kind as MessageKind]));
 
@@ -46,11 +47,12 @@ const unpackr = new Unpackr(PACKING);
 
 /**
  * The frame of a message, in a buffer of its own. Throws INVALID_ARG where the header would be longer
- * than FRAME_HEADER_BYTES_MAX or holds an integer of more than 64 bits.
+ * than FRAME_HEADER_BYTES_MAX or holds an integer of more than 64 bits. `detach` is asked of each
+ * tensor with data whether it goes into the frame; what it throws is thrown on.
  */
-export function encodeMessage(message: Message): Uint8Array {
+export function encodeMessage(message: Message, detach?: Detach): Uint8Array {
   const tensors: Tensor[] = [];
-  const header = packHeader(packMessage(message, tensors));
+  const header = packHeader(packMessage(message, { tensors, detach }));
   let size = PREFIX_BYTES + header.byteLength;
   for (const { data } of tensors) size = alignTensor(size) + data.byteLength;
   const frame = Buffer.allocUnsafeSlow(size);

@@ -3,6 +3,14 @@
  * (name, datatype, shape, byte length) and parameters as a flat list, which keeps any name and tells
  * integers (64-bit) from doubles (8 bytes).
  */
+import {
+  BLOB_PLACES,
+  type BlobRef,
+  type BlobTensor,
+  type CarriedOutcome,
+  type CarriedRequest,
+  type CarriedTensor,
+} from './blob.ts';
 import { isDatatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorCode, type ErrorInfo } from './error.ts';
 import {
@@ -20,7 +28,7 @@ import {
   record,
   text,
 } from './frame-reader.ts';
-import type { InferRequest, InferResponse, Outcome, Parameters, ParameterValue } from './infer.ts';
+import type { InferResponse, Parameters, ParameterValue } from './infer.ts';
 import type {
   BatchTiming,
   DoneEntry,
@@ -43,8 +51,17 @@ export function alignTensor(offset: number): number {
   return Math.ceil(offset / TENSOR_ALIGNMENT_BYTES) * TENSOR_ALIGNMENT_BYTES;
 }
 
-/** The message as its header holds it; its tensors are appended to `tensors` in the order of the body. */
-export function packMessage(message: Message, tensors: Tensor[]): object {
+/** Puts a tensor's data down elsewhere, to be named in its place; undefined where they are to be in the frame. */
+export type Detach = (tensor: Tensor) => BlobRef | undefined;
+
+/** How tensors are packed: those whose data go into the frame are appended to `tensors`, in the order of the body. */
+export interface TensorPacking {
+  readonly tensors: Tensor[];
+  readonly detach: Detach | undefined;
+}
+
+/** The message as its header holds it. */
+export function packMessage(message: Message, tensors: TensorPacking): object {
   switch (message.kind) {
     case 'infer':
       return { ...message, request: packRequest(message.request, tensors) };
@@ -60,7 +77,7 @@ export function packMessage(message: Message, tensors: Tensor[]): object {
   }
 }
 
-function packRequest(request: InferRequest, tensors: Tensor[]): object {
+function packRequest(request: CarriedRequest, tensors: TensorPacking): object {
   return {
     ...request,
     parameters: packParameters(request.parameters),
@@ -68,7 +85,7 @@ function packRequest(request: InferRequest, tensors: Tensor[]): object {
   };
 }
 
-function packOutcome(outcome: Outcome, tensors: Tensor[]): object {
+function packOutcome(outcome: CarriedOutcome, tensors: TensorPacking): object {
   if (!outcome.ok) return outcome;
   const { response } = outcome;
   return {
@@ -81,10 +98,13 @@ function packOutcome(outcome: Outcome, tensors: Tensor[]): object {
   };
 }
 
-function packTensors(from: readonly Tensor[], tensors: Tensor[]): unknown[] {
+function packTensors(from: readonly CarriedTensor[], { tensors, detach }: TensorPacking): unknown[] {
   return from.map((tensor) => {
-    tensors.push(tensor);
-    return [tensor.name, tensor.datatype, tensor.shape, tensor.data.byteLength];
+    const blob = 'blob' in tensor ? tensor.blob : detach?.(tensor);
+    const { name, datatype, shape } = tensor;
+    if (blob !== undefined) return [name, datatype, shape, blob.bytes, blob.place, blob.id];
+    if ('data' in tensor) tensors.push(tensor);
+    return [name, datatype, shape, 'data' in tensor ? tensor.data.byteLength : 0];
   });
 }
 
@@ -116,11 +136,22 @@ const readParameters: FrameReader<Parameters> = (value, body) => {
   return Object.fromEntries(entries);
 };
 
-const readTensor: FrameReader<Tensor> = (value, body) => {
-  if (!Array.isArray(value) || value.length !== 4) throw frameError('tensor expected');
-  const [name, datatype, shape, byteLength] = value;
+/** Four members for a tensor in the frame; place and id follow for one that is not. */
+const TENSOR_MEMBERS = 4;
+const BLOB_TENSOR_MEMBERS = 6;
+const BLOB_ID = /^[\w-]{1,128}$/;
+
+const readTensor: FrameReader<CarriedTensor> = (value, body) => {
+  if (!Array.isArray(value)) throw frameError('tensor expected');
+  const [name, datatype, shape, byteLength, place, id] = value;
   if (!isDatatype(datatype)) throw frameError('datatype expected');
-  return { name: text(name, body), datatype, shape: list(count)(shape, body), data: takeBytes(byteLength, body) };
+  const described = { name: text(name, body), datatype, shape: list(count)(shape, body) };
+  if (value.length === TENSOR_MEMBERS) return { ...described, data: takeBytes(byteLength, body) };
+  if (value.length !== BLOB_TENSOR_MEMBERS) throw frameError('tensor expected');
+  // The id becomes a file's name.
+  if (!BLOB_ID.test(text(id, body))) throw frameError('name of a blob expected');
+  const blob: BlobRef = { place: oneOf(BLOB_PLACES)(place, body), id, bytes: count(byteLength, body) };
+  return { ...described, blob } satisfies BlobTensor;
 };
 
 function takeBytes(byteLength: unknown, body: FrameBody): Uint8Array {
@@ -144,7 +175,7 @@ const readError: FrameReader<ErrorInfo> = (value, body) => {
   return { code, message, ...(field === undefined ? {} : { field }), ...(reason === undefined ? {} : { reason }) };
 };
 
-const request = record<InferRequest>({
+const request = record<CarriedRequest>({
   modelName: text,
   modelVersion: text,
   id: text,
@@ -158,7 +189,7 @@ const request = record<InferRequest>({
   requestedOutputs: list(text),
 });
 
-const response = record<InferResponse>({
+const response = record<InferResponse<CarriedTensor>>({
   modelName: text,
   modelVersion: text,
   id: text,
@@ -166,9 +197,9 @@ const response = record<InferResponse>({
   outputs: list(readTensor),
 });
 
-const success = record<Extract<Outcome, { ok: true }>>({ ok: () => true, response });
-const failure = record<Extract<Outcome, { ok: false }>>({ ok: () => false, error: readError });
-const outcome: FrameReader<Outcome> = (value, body) =>
+const success = record<Extract<CarriedOutcome, { ok: true }>>({ ok: () => true, response });
+const failure = record<Extract<CarriedOutcome, { ok: false }>>({ ok: () => false, error: readError });
+const outcome: FrameReader<CarriedOutcome> = (value, body) =>
   (value as { ok?: unknown } | null)?.ok === true ? success(value, body) : failure(value, body);
 
 const entry = record<ExecuteEntry>({ id: text, replyTo: text, request, session: nullable(text), slot: integer });
@@ -236,6 +267,7 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
   }),
   stale: record({ kind: kindOf('stale'), model: text, id: text, known: nullable(epoch) }),
   moved: record({ kind: kindOf('moved'), model: text, id: text, sent: nullable(text), current: nullable(text) }),
+  missing: record({ kind: kindOf('missing'), model: text, id: text }),
   execute: record({
     kind: kindOf('execute'),
     model: text,

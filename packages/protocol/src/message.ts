@@ -3,8 +3,8 @@
  * A process has one mailbox named by its id. Within a process a message is passed by reference;
  * to another process `message-codec.ts` turns it into a frame.
  */
+import type { CarriedOutcome, CarriedRequest } from './blob.ts';
 import type { ErrorInfo } from './error.ts';
-import type { InferRequest, Outcome } from './infer.ts';
 
 /** `gw-…`, `co-…`, `wk-…`: a role and random letters, new at each start. */
 export type ProcessId = string;
@@ -40,7 +40,7 @@ export interface InferMessage extends ModelMessage {
   /** Time left until its deadline, 0 for none. */
   readonly msLeft: number;
   readonly replyTo: ProcessId;
-  readonly request: InferRequest;
+  readonly request: CarriedRequest;
 }
 
 /** gateway → owner: nobody waits for this request any more. */
@@ -69,10 +69,17 @@ export interface MovedMessage {
   readonly current: string | null;
 }
 
-export interface ExecuteEntry {
+/** owner → replyTo: a worker did not find the request's data; nothing was executed (docs/protocol.md R29). */
+export interface MissingMessage {
+  readonly kind: 'missing';
+  readonly model: string;
+  readonly id: string;
+}
+
+export interface ExecuteEntry<R = CarriedRequest> {
   readonly id: string;
   readonly replyTo: ProcessId;
-  readonly request: InferRequest;
+  readonly request: R;
   readonly session: string | null;
   /** Sequence slot, -1 for none. */
   readonly slot: number;
@@ -97,7 +104,7 @@ export interface ResponseMessage {
   readonly kind: 'response';
   readonly model: string;
   readonly id: string;
-  readonly outcome: Outcome;
+  readonly outcome: CarriedOutcome;
   /** Names the execution, so that chunks of two runs are never mixed. */
   readonly execution: string;
   /** From 0, without gaps within an execution. */
@@ -235,6 +242,7 @@ export type Message =
   | CancelMessage
   | StaleMessage
   | MovedMessage
+  | MissingMessage
   | ExecuteMessage
   | ResponseMessage
   | DoneMessage

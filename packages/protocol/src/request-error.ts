@@ -2,8 +2,9 @@
  * Triton's words for requests that are not executed (model_lifecycle.cc, infer_request.cc,
  * scheduler.h): the gateway and a model's owner refuse alike.
  */
+
+import type { CarriedRequest } from './blob.ts';
 import type { ErrorInfo } from './error.ts';
-import type { InferRequest } from './infer.ts';
 import { NO_HOLDER, type VersionState } from './message.ts';
 
 export const STOPPING: ErrorInfo = {
@@ -58,6 +59,6 @@ function unknownModel(what: string): ErrorInfo {
 }
 
 /** Puts the client's request id before the text, as Triton does for what its core refuses. */
-export function withRequestId({ id }: Pick<InferRequest, 'id'>, error: ErrorInfo): ErrorInfo {
+export function withRequestId({ id }: Pick<CarriedRequest, 'id'>, error: ErrorInfo): ErrorInfo {
   return { ...error, message: `[request id: ${id === '' ? '<id_unknown>' : id}] ${error.message}` };
 }

@@ -20,6 +20,6 @@ export function seededRandom(seed: number): Random {
 }
 
 /** A process id, new at each start: `gw-`, `co-` or `wk-` and twelve random letters and digits. */
-export function newProcessId(prefix: 'gw' | 'co' | 'wk'): string {
+export function newProcessId(prefix: 'gw' | 'co' | 'wk' | 'bl'): string {
   return `${prefix}-${randomBytes(6).toString('hex')}`;
 }

@@ -1,12 +1,12 @@
 import type { InputSignature, ModelSignature } from '@nereid/config';
-import type { InferRequest } from '@nereid/protocol';
+import type { CarriedRequest } from '@nereid/protocol';
 
 /**
  * A text that is equal for requests which may share a batch; '' where any may (scheduler_utils.cc).
  * Compared are the shapes, without the batch dimension, of inputs that have a variable dimension
  * and are not ragged. A model with optional inputs batches only requests with the same inputs.
  */
-export function batchShapeKey(signature: ModelSignature, request: InferRequest): string {
+export function batchShapeKey(signature: ModelSignature, request: CarriedRequest): string {
   const { inputs } = signature;
   const compareSets = inputs.some((input) => input.optional);
   let key = '';

@@ -14,6 +14,7 @@ import {
   type Timing,
   type Transport,
 } from '@nereid/transport';
+import { blobOptions } from './blob-options.ts';
 import type { RedisOptions } from './server-options.ts';
 
 /** How the roles of this process reach each other and those of other processes. */
@@ -57,8 +58,6 @@ export async function openRedisLane(parts: RedisLaneParts): Promise<Lane> {
     connector = connectRedis(redis.url, { name });
     const { warnings } = await checkRedis(connector, { allowEvicting: redis.allowEvicting ?? false, prefix });
     for (const warning of warnings) log.warn(warning);
-    const remote = createRedisTransport({ connector, prefix, limits: MAILBOX_LIMITS, log, clock, timing });
-    const transport = parts.always ? remote : createCombinedTransport(createLocalTransport(MAILBOX_LIMITS), remote);
     const directory = createRedisDirectory<ModelRecord>({
       connector,
       prefix,
@@ -68,6 +67,9 @@ export async function openRedisLane(parts: RedisLaneParts): Promise<Lane> {
       encode: encodeRecord,
       decode: decodeRecord,
     });
+    const blobs = blobOptions({ redis, prefix, clock, log, directory });
+    const remote = createRedisTransport({ connector, prefix, limits: MAILBOX_LIMITS, log, clock, timing, blobs });
+    const transport = parts.always ? remote : createCombinedTransport(createLocalTransport(MAILBOX_LIMITS), remote);
     await directory.start();
     const opened = connector;
     return {
@@ -77,7 +79,8 @@ export async function openRedisLane(parts: RedisLaneParts): Promise<Lane> {
         async register(process) {
           // Nobody is to hear of a mailbox that Redis does not know yet.
           await remote.opened();
-          await directory.register(process);
+          const host = blobs.files?.host;
+          await directory.register(host === undefined ? process : { ...process, blobHost: host });
         },
       },
       connector,

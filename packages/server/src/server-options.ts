@@ -19,6 +19,8 @@ export interface RedisOptions {
   readonly prefix?: string;
   /** Use a Redis whose maxmemory-policy may evict keys. */
   readonly allowEvicting?: boolean;
+  /** A folder in memory for large tensors between processes of one machine, `/dev/shm` by default; '' for none. */
+  readonly blobDirectory?: string;
 }
 
 export interface PrivateRedisOptions {

@@ -1,15 +1,18 @@
 import type { Mailbox, Transport } from './mailbox.ts';
+import type { RedisTransport } from './redis-transport.ts';
 
 /**
  * Mailboxes of a process that is part of a cluster and runs several roles: a message to a mailbox of
  * this process is passed by reference, any other goes through `remote`. Each mailbox is open on
- * both, so that other processes reach it.
+ * both, so that other processes reach it. What a role here passes on by reference may have come from
+ * another process without its data, which are then fetched on the way.
  */
-export function createCombinedTransport(local: Transport, remote: Transport): Transport {
+export function createCombinedTransport(local: Transport, remote: RedisTransport): Transport {
   const here = new Set<string>();
   return {
     open(id, receive): Mailbox {
-      const near = local.open(id, receive);
+      const collect = remote.collector(receive);
+      const near = local.open(id, (messages) => void collect(messages));
       const far = remote.open(id, receive);
       here.add(id);
       return {
@@ -22,6 +25,7 @@ export function createCombinedTransport(local: Transport, remote: Transport): Tr
         },
       };
     },
+    largeTensors: remote.largeTensors,
     onInterruption: (listener) => remote.onInterruption(listener),
     async close() {
       here.clear();

@@ -44,17 +44,28 @@ function pairs(flat: unknown): [string, string][] {
   return Array.from({ length: list.length / 2 }, (_, n) => [String(list[2 * n]), String(list[2 * n + 1])]);
 }
 
-/** What the script keeps of a process behind its role; the second word is one that other builds may leave unread. */
-export function processState({ draining, starting }: ProcessRecord): string {
-  if (draining) return '1';
-  return starting === true ? '0 starting' : '0';
+/** Before the blob host in what the script keeps. */
+const BLOBS = 'blobs=';
+
+/** What the script keeps of a process behind its role; words after the first are such as other builds may leave unread. */
+export function processState({ draining, starting, blobHost }: ProcessRecord): string {
+  const words = [draining ? '1' : '0'];
+  if (starting === true && !draining) words.push('starting');
+  if (blobHost !== undefined) words.push(`${BLOBS}${blobHost}`);
+  return words.join(' ');
 }
 
 /** `role state`, as the script keeps it. */
 function processRecord(id: ProcessId, text: string): ProcessRecord {
-  const [role, draining, starting] = text.split(' ');
-  const record = { id, role: role as Role, draining: draining === '1' };
-  return starting === 'starting' ? { ...record, starting: true } : record;
+  const [role, draining, ...words] = text.split(' ');
+  const blobHost = words.find((word) => word.startsWith(BLOBS))?.slice(BLOBS.length);
+  return {
+    id,
+    role: role as Role,
+    draining: draining === '1',
+    ...(words.includes('starting') ? { starting: true } : {}),
+    ...(blobHost === undefined ? {} : { blobHost }),
+  };
 }
 
 /** `number owner`. */

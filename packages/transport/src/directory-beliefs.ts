@@ -114,7 +114,7 @@ export function createDirectoryBeliefs<R>({ graceUs, decode, unreadable }: Belie
 }
 
 function isSameProcess(a: ProcessRecord, b: ProcessRecord): boolean {
-  return a.role === b.role && a.draining === b.draining && a.starting === b.starting;
+  return a.role === b.role && a.draining === b.draining && a.starting === b.starting && a.blobHost === b.blobHost;
 }
 
 function isSameEpoch(a: Epoch, b: Epoch): boolean {

@@ -25,6 +25,15 @@ export function directoryContract(name: string, makeDirectory: MakeDirectory): v
       await directory.leave('never-registered');
     });
 
+    test('where a process finds blobs as files is listed with it, whatever else is said of it', async () => {
+      const directory = await makeDirectory();
+      const coordinator = { id: 'co-1', role: 'coordinator', draining: false, blobHost: 'boot-1/27/4' } as const;
+      for (const record of [coordinator, { ...coordinator, starting: true }, { ...coordinator, draining: true }]) {
+        await directory.register(record);
+        await vi.waitFor(() => expect(directory.processes('coordinator')).toEqual([record]));
+      }
+    });
+
     test('a coordinator that starts says so until it registers as started', async () => {
       const directory = await makeDirectory();
       const coordinator = { id: 'co-1', role: 'coordinator', draining: false } as const;

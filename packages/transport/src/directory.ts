@@ -8,6 +8,8 @@ export interface ProcessRecord {
   readonly draining: boolean;
   /** True of a coordinator that has not yet taken the models that fall to it at its start; else absent. */
   readonly starting?: boolean;
+  /** Names the place where it finds blobs as files; absent where it finds none. Without blanks. */
+  readonly blobHost?: string;
 }
 
 /** Says what changed; look it up for the new value. */

@@ -1,3 +1,5 @@
+export { type BlobFiles, type OpenedBlobFiles, openBlobFiles } from './blob-files.ts';
+export type { BlobOptions } from './blob-store.ts';
 export { createCombinedTransport } from './combined-transport.ts';
 export type { Directory, DirectoryChange, ProcessRecord, Role } from './directory.ts';
 export type { JobCounts, JobQueues, JobState, JobTaker, NewJob, StoredJob, TakenJob, TakeOptions } from './jobs.ts';
@@ -5,7 +7,7 @@ export { createJobQueues, type JobQueuesOptions } from './jobs-bullmq.ts';
 export { newJobId, parsePublicJobId, publicJobId } from './jobs-names.ts';
 export { createLocalDirectory } from './local-directory.ts';
 export { createLocalTransport } from './local-transport.ts';
-export type { Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
+export type { LargeTensors, Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
 export { checkRedis, type RedisCheck, type RedisCheckOptions } from './redis-checks.ts';
 export {
   connectRedis,

@@ -1,4 +1,4 @@
-import type { Message, ProcessId } from '@nereid/protocol';
+import type { CarriedTensor, Message, ProcessId } from '@nereid/protocol';
 
 /** Why a message was not taken: the mailbox is at its limit, or there is none of that name. */
 export type RefusalReason = 'full' | 'gone';
@@ -22,6 +22,17 @@ export interface Mailbox {
   close(): Promise<void>;
 }
 
+/**
+ * What a transport is told of large tensors, which it passes beside its messages (docs/protocol.md R29). It knows
+ * them by their objects: whoever sends a request again sends the same ones.
+ */
+export interface LargeTensors {
+  /** Nobody will read them any more: their request has its final outcome. */
+  release(tensors: readonly CarriedTensor[]): void;
+  /** Somebody did not find them: the next send puts them down anew, where every process looks. */
+  rewrite(tensors: readonly CarriedTensor[]): void;
+}
+
 export interface Transport {
   /** Opens the mailbox of a process; its id must be new. */
   open(id: ProcessId, receive: (messages: readonly Message[]) => void): Mailbox;
@@ -35,5 +46,7 @@ export interface Transport {
    * row (docs/protocol.md R36). Absent where a dead process leaves none.
    */
   reap?(alive: ReadonlySet<ProcessId>): Promise<void>;
+  /** Absent where every message is passed by reference. */
+  readonly largeTensors?: LargeTensors;
   close(): Promise<void>;
 }

@@ -1,9 +1,9 @@
-import type { Message, Outcome, Tensor } from '@nereid/protocol';
+import type { CarriedOutcome, CarriedTensor, Message } from '@nereid/protocol';
 
 /** What a message without its tensors counts as: a cheap stand-in for the length of its header. */
 const HEADER_BYTES = 256;
 
-/** About how many bytes a message holds: its tensors exactly, the rest by one constant. */
+/** About how many bytes a message holds: its tensors exactly, also those that it only names, the rest by one constant. */
 export function messageBytes(message: Message): number {
   switch (message.kind) {
     case 'infer':
@@ -22,12 +22,12 @@ export function messageBytes(message: Message): number {
   }
 }
 
-function outcomeBytes(outcome: Outcome): number {
+function outcomeBytes(outcome: CarriedOutcome): number {
   return outcome.ok ? tensorBytes(outcome.response.outputs) : outcome.error.message.length;
 }
 
-function tensorBytes(tensors: readonly Tensor[]): number {
+function tensorBytes(tensors: readonly CarriedTensor[]): number {
   let bytes = 0;
-  for (const tensor of tensors) bytes += tensor.data.byteLength;
+  for (const tensor of tensors) bytes += 'blob' in tensor ? tensor.blob.bytes : tensor.data.byteLength;
   return bytes;
 }

@@ -120,6 +120,7 @@ const PROBED_COMMANDS: readonly (readonly [command: string, before: readonly str
   ['del', [], []],
   ['exists', [], []],
   ['get', [], []],
+  ['getdel', [], []],
   ['set', [], ['1', 'PX', '1']],
   ['incr', [], []],
   ['pexpire', [], ['1']],

@@ -7,6 +7,7 @@ import { checkRedis } from './redis-checks.ts';
 import { connectRedis, type RedisConnection, type RedisConnector } from './redis-connection.ts';
 import { type RedisServerFixture, startRedisServer } from './redis-server-fixture.ts';
 import { createRedisTransport } from './redis-transport.ts';
+import { REDIS_BLOBS } from './redis-transport-fixture.ts';
 import { timing } from './timing.ts';
 
 const event = (connection: RedisConnection, wanted: 'lost' | 'ready') =>
@@ -145,6 +146,7 @@ describe('a Cluster', () => {
       log: createLog({ level: 'silent' }),
       clock: systemClock(),
       timing: timing(),
+      blobs: REDIS_BLOBS,
     });
   });
 
@@ -157,6 +159,7 @@ describe('a Cluster', () => {
       log: createLog({ level: 'silent' }),
       clock: systemClock(),
       timing: timing(),
+      blobs: REDIS_BLOBS,
     });
     let wake = () => {};
     const box = transport.open('co-1', () => wake());

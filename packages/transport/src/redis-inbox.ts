@@ -1,5 +1,6 @@
 import { decodeMessage, type Message, type ProcessId } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
+import type { Collector } from './blob-collector.ts';
 import type { Interruptions } from './interruptions.ts';
 import type { MailboxLimits } from './mailbox.ts';
 import { BLOCKING_S_MAX, type RedisConnection } from './redis-connection.ts';
@@ -20,7 +21,8 @@ const NODE_AWAY_PAUSE_MS = 50;
 
 interface InboxParts {
   readonly id: ProcessId;
-  readonly receive: (messages: readonly Message[]) => void;
+  /** Resolves once the messages are handed on, before which nothing more is read. */
+  readonly receive: Collector;
   /** Blocks in the pop, and nothing else is sent on it. */
   readonly popping: RedisConnection;
   /** Shared with all else that the transport sends. */
@@ -104,14 +106,14 @@ export function openInbox(parts: InboxParts): Inbox {
       }
     }
     popMessages = Math.min(POP_MESSAGES_MAX, Math.max(1, Math.floor((POP_BYTES_GOAL * frames.length) / bytes)));
-    // In a turn of its own: what the receiver throws is not the connection's.
-    if (messages.length > 0) queueMicrotask(() => closed || parts.receive(messages));
+    return messages.length > 0 ? parts.receive(messages) : undefined;
   };
 
   const read = async () => {
     while (!closed) {
       const reply = await popping.client.blmpopBuffer(BLOCKING_S_MAX, 1, list, 'LEFT', 'COUNT', popMessages);
-      if (reply !== null && !closed) deliver(reply[1]);
+      const handedOn = reply !== null && !closed ? deliver(reply[1]) : undefined;
+      if (handedOn !== undefined) await handedOn;
     }
   };
 

@@ -28,6 +28,13 @@ const KEY_TABLE = {
     ttl: '3 × registration, renewed by the reader at each heartbeat',
     deletedBy: 'its reader, by closing',
   },
+  blob: {
+    pattern: 'blob:{id}',
+    kind: 'string',
+    holds: 'one large tensor on its way, where shared memory does not reach',
+    ttl: '3 × registration; renewed by the sender of a request while it waits',
+    deletedBy: 'a request’s: its sender, at the outcome; an answer’s: its reader, by reading',
+  },
   directoryMeta: {
     pattern: 'dir:{all}:meta',
     kind: 'hash',

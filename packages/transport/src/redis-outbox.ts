@@ -1,5 +1,6 @@
 import type { ProcessId } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
+import type { Stored } from './blob-redis.ts';
 import type { Interruptions } from './interruptions.ts';
 import type { RefusalReason } from './mailbox.ts';
 import type { RedisConnection } from './redis-connection.ts';
@@ -25,6 +26,8 @@ interface Outgoing {
   readonly frame: Buffer;
   readonly refused: ((reason: RefusalReason) => void) | undefined;
   readonly sentUs: number;
+  /** Its tensors are on their way to Redis; undefined where nothing is waited for. */
+  stored: Promise<Stored> | undefined;
 }
 
 interface OutboxParts {
@@ -42,7 +45,13 @@ interface OutboxParts {
 }
 
 export interface Outbox {
-  send(to: ProcessId, frame: Uint8Array, refused: ((reason: RefusalReason) => void) | undefined): void;
+  /** `stored`: the frame waits for it, as does what is sent to the same receiver later, and goes only if all is stored. */
+  send(
+    to: ProcessId,
+    frame: Uint8Array,
+    refused: ((reason: RefusalReason) => void) | undefined,
+    stored?: Promise<Stored>,
+  ): void;
   /** Resolves when nothing waits. */
   idle(): Promise<void>;
   /** Drops what waits. */
@@ -113,6 +122,16 @@ export function createOutbox(parts: OutboxParts): Outbox {
         // Either may have changed while the other was waited for.
         continue;
       }
+      const [first] = lane;
+      if (first?.stored !== undefined) {
+        const stored = await first.stored;
+        first.stored = undefined;
+        if (stored !== 'stored') {
+          forget(lane.splice(0, 1));
+          if (stored === 'full') refuse(first, 'full');
+        }
+        continue;
+      }
       const batch = takeBatch(lane);
       await push(to, batch);
       forget(batch);
@@ -140,7 +159,7 @@ export function createOutbox(parts: OutboxParts): Outbox {
   });
 
   return {
-    send(to, frame, refused) {
+    send(to, frame, refused, stored) {
       const bytes = frame.byteLength;
       const overBytes = waitingBytes + bytes > WAITING_BYTES_MAX && waitingMessages > 0;
       if (bytes > FRAME_BYTES_MAX || waitingMessages >= WAITING_MESSAGES_MAX || overBytes) {
@@ -149,7 +168,12 @@ export function createOutbox(parts: OutboxParts): Outbox {
       }
       waitingMessages++;
       waitingBytes += bytes;
-      const outgoing = { frame: Buffer.from(frame.buffer, frame.byteOffset, bytes), refused, sentUs: clock.nowUs() };
+      const outgoing = {
+        frame: Buffer.from(frame.buffer, frame.byteOffset, bytes),
+        refused,
+        sentUs: clock.nowUs(),
+        stored,
+      };
       const lane = lanes.get(to);
       if (lane !== undefined) {
         lane.push(outgoing);
@@ -170,7 +194,8 @@ export function createOutbox(parts: OutboxParts): Outbox {
 function takeBatch(lane: Outgoing[]): Outgoing[] {
   let count = 0;
   let bytes = 0;
-  for (const { frame } of lane) {
+  for (const { frame, stored } of lane) {
+    if (stored !== undefined) break;
     bytes += frame.byteLength;
     if (count === PUSH_MESSAGES_MAX || (count > 0 && bytes > PUSH_BYTES_MAX)) break;
     count++;

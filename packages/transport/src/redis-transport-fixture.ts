@@ -2,6 +2,7 @@
 import type { InferMessage, Message } from '@nereid/protocol';
 import { type Clock, createLog, systemClock } from '@nereid/runtime';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
+import type { BlobOptions } from './blob-store.ts';
 import type { MailboxLimits } from './mailbox.ts';
 import { connectRedis, type RedisConnection, type RedisConnector } from './redis-connection.ts';
 import { redisKeys } from './redis-keys.ts';
@@ -11,6 +12,8 @@ import { sampleMessages } from './sample-messages.ts';
 import { timing } from './timing.ts';
 
 export const ROOMY: MailboxLimits = { messages_max: 65_536, bytes_max: 1_073_741_824 };
+/** Blobs in Redis, of tensors of the default size. */
+export const REDIS_BLOBS: BlobOptions = { name: 'bl-test', bytes_max: 1_073_741_824, filesReach: () => false };
 export const keys = redisKeys('nereid');
 
 interface TransportChoices {
@@ -19,6 +22,7 @@ interface TransportChoices {
   readonly name?: string;
   readonly clock?: Clock;
   readonly connector?: RedisConnector;
+  readonly blobs?: Partial<BlobOptions>;
 }
 
 export interface RedisLane {
@@ -77,6 +81,7 @@ export function useRedisLane(): RedisLane {
         log: createLog({ level: 'silent' }),
         clock: choices.clock ?? systemClock(),
         timing: timing(),
+        blobs: { ...REDIS_BLOBS, ...choices.blobs },
       });
       closers.push(() => transport.close());
       return transport;

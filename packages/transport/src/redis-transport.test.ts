@@ -63,7 +63,7 @@ describe('redis transport: what travels', () => {
 
   test('frames of 10 MB', async () => {
     const got = messageSink();
-    const from = lane.makeTransport().open('gw-1', () => {});
+    const from = lane.makeTransport({ blobs: { inline_bytes_max: Number.POSITIVE_INFINITY } }).open('gw-1', () => {});
     const transport = lane.makeTransport({ name: 'test:b' });
     transport.open('co-1', got.receive);
     await transport.opened();

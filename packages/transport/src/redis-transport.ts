@@ -1,7 +1,10 @@
 import { encodeMessage, type Message, NereidError, type ProcessId } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
+import { type Collector, createCollector } from './blob-collector.ts';
+import { createRedisBlobs } from './blob-redis.ts';
+import { type BlobOptions, createBlobStore } from './blob-store.ts';
 import { createInterruptions } from './interruptions.ts';
-import type { Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
+import type { LargeTensors, Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
 import type { RedisConnector } from './redis-connection.ts';
 import { type Inbox, openInbox } from './redis-inbox.ts';
 import { redisKeys } from './redis-keys.ts';
@@ -15,6 +18,8 @@ import type { Timing } from './timing.ts';
  * that nobody has to look for mailboxes of the dead (docs/protocol.md R36).
  */
 const MAILBOX_TTL_REGISTRATIONS = 3;
+/** As long as the mailboxes that name them. */
+const BLOB_TTL_REGISTRATIONS = MAILBOX_TTL_REGISTRATIONS;
 /** How long a close waits for what was sent before. */
 const CLOSE_MS_MAX = 1_000;
 
@@ -26,9 +31,15 @@ export interface RedisTransportOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly timing: Timing;
+  readonly blobs: BlobOptions;
 }
 
 export interface RedisTransport extends Transport {
+  readonly largeTensors: LargeTensors;
+  /** Of what was put down here for others and is not known to be gone. */
+  readonly blobBytes: number;
+  /** What hands messages on once their data are here, for those that come by another lane. */
+  collector(receive: (messages: readonly Message[]) => void): Collector;
   /** Resolves once Redis knows each mailbox opened here: only then should others hear of the process. */
   opened(): Promise<void>;
 }
@@ -37,6 +48,9 @@ export interface RedisTransport extends Transport {
  * Mailboxes in Redis: a list per mailbox and a marker that it is open. Two mailboxes of one process, too, meet only
  * there. A send encodes at once; what gathers for one receiver within a turn is one script call (redis-outbox.ts), and a
  * reader takes whatever waits by one blocking pop (redis-inbox.ts).
+ *
+ * Large tensors go beside the frames, as blobs (blob-store.ts), and are fetched before whoever reads them gets the
+ * message (blob-collector.ts).
  *
  * While Redis is away up to WAITING_MESSAGES_MAX messages wait for it; those that waited too long are dropped, since
  * their senders repeat what matters. A message that cannot be encoded is refused as 'full' and logged.
@@ -60,18 +74,29 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
     interruptions,
     opening: (to) => inboxes.get(to)?.opening,
   });
+  const blobs = createBlobStore({
+    ...options.blobs,
+    redis: createRedisBlobs(connector.connect('blobs'), keys),
+    ttlMs: Math.ceil(BLOB_TTL_REGISTRATIONS * timing.registration_ms),
+    clock,
+  });
   let closed = false;
 
   const send = (to: ProcessId, message: Message, refused: ((reason: RefusalReason) => void) | undefined) => {
+    const detached = blobs.detach(to, message);
+    if (detached === 'full') {
+      if (refused !== undefined) queueMicrotask(() => refused('full'));
+      return;
+    }
     let frame: Uint8Array;
     try {
-      frame = encodeMessage(message);
+      frame = encodeMessage(message, detached === undefined ? undefined : (tensor) => detached.refs.get(tensor));
     } catch (error) {
       log.error({ err: error, model: message.model }, `a message of kind ${message.kind} cannot be encoded`);
       if (refused !== undefined) queueMicrotask(() => refused('full'));
       return;
     }
-    outbox.send(to, frame, refused);
+    outbox.send(to, frame, refused, detached?.stored);
   };
 
   return {
@@ -80,7 +105,8 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
       if (inboxes.has(id)) throw new NereidError('INTERNAL', `mailbox ${id} is open already`);
       const inbox = openInbox({
         id,
-        receive,
+        // In a turn of its own: what the receiver throws is not the connection's.
+        receive: createCollector(blobs, (messages) => queueMicrotask(() => inbox.closed || receive(messages))),
         popping: connector.connect(`pop:${id}`),
         commands,
         scripts,
@@ -108,12 +134,18 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
     async opened() {
       await Promise.all([...inboxes.values()].map((inbox) => inbox.opening));
     },
+    get blobBytes() {
+      return blobs.bytes;
+    },
+    largeTensors: { release: blobs.release, rewrite: blobs.rewrite },
+    collector: (receive) => createCollector(blobs, receive),
     onInterruption: (listener) => interruptions.watch(listener),
     async close() {
       closed = true;
       await settledWithin(CLOSE_MS_MAX, outbox.idle());
       await Promise.all([...inboxes.values()].map((inbox) => inbox.close()));
       inboxes.clear();
+      blobs.close();
       outbox.close();
     },
   };

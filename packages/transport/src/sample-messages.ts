@@ -39,6 +39,7 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
   },
   cancel: { kind: 'cancel', model: 'm', epoch: EPOCH, id: 'gw-1:12', g: 12, low: 5, session: 'gw-1:10' },
   stale: { kind: 'stale', model: 'm', id: 'gw-1:12', known: EPOCH },
+  missing: { kind: 'missing', model: 'm', id: 'gw-1:12' },
   moved: { kind: 'moved', model: 'm', id: 'gw-1:12', sent: 'gw-1:9', current: null },
   execute: {
     kind: 'execute',

@@ -6,6 +6,7 @@ import type {
   DoneMessage,
   ExecuteEntry,
   ExecuteMessage,
+  InferRequest,
   Outcome,
   ProcessId,
 } from '@nereid/protocol';
@@ -16,12 +17,17 @@ import type { ThreadOutcome } from './thread-messages.ts';
 
 const NO_TIMING: BatchTiming = { waitNs: 0, inputNs: 0, inferNs: 0, outputNs: 0 };
 
+/** An entry with all its data. */
+export type WholeEntry = ExecuteEntry<InferRequest>;
+
 export interface AnsweredBatch {
   readonly message: ExecuteMessage;
   /** Those that were given to the instance. */
-  readonly entries: readonly ExecuteEntry[];
+  readonly entries: readonly WholeEntry[];
   /** Those that run already and were left out. */
   readonly duplicates: readonly ExecuteEntry[];
+  /** Those whose data were gone, which their owner tells their sender (docs/protocol.md R29). */
+  readonly missing: readonly ExecuteEntry[];
   readonly signature: ModelSignature | null;
   /** Names this execution among all of this worker. */
   readonly execution: string;
@@ -50,7 +56,7 @@ export function sendAnswers(
   settlement: BatchSettlement | null,
   cancelled: ReadonlySet<number> | undefined,
 ): void {
-  const { message, entries, duplicates, execution, streams } = batch;
+  const { message, entries, duplicates, missing, execution, streams } = batch;
   const results: DoneEntry[] = [];
   for (let i = 0; i < entries.length; i++) {
     const entry = entries[i];
@@ -74,6 +80,7 @@ export function sendAnswers(
     else results.push({ id: entry.id, result: 'error', error: outcome.error });
   }
   for (const { id } of duplicates) results.push({ id, result: 'duplicate', error: null });
+  for (const { id } of missing) results.push({ id, result: 'blob', error: null });
   const done: DoneMessage = {
     kind: 'done',
     model: message.model,

@@ -60,6 +60,49 @@ describe('fencing', () => {
   });
 });
 
+describe('R29: a request whose data were gone', () => {
+  it('does not run, and only its owner hears of it; the others of its batch run', async () => {
+    await harness.javascript('m', model('1'));
+    await harness.load('m');
+    const lost = {
+      ...x,
+      inputs: [{ name: 'X', datatype: 'INT32', shape: [1], blob: { place: 'file', id: 'gone', bytes: 4 } }],
+    } as const;
+    const entry = { replyTo: 'gw-test', session: null, slot: -1 };
+    const done = harness.next('done', ({ batch }) => batch === 70);
+    harness.owner.send('wk-test', {
+      kind: 'execute',
+      model: 'm',
+      epoch: EPOCH,
+      version: '1',
+      batch: 70,
+      instance: 0,
+      entries: [
+        { ...entry, id: 'gw-test:1', request: lost },
+        { ...entry, id: 'gw-test:2', request: x },
+      ],
+    });
+    expect((await done).entries).toEqual([
+      { id: 'gw-test:2', result: 'ok', error: null },
+      { id: 'gw-test:1', result: 'blob', error: null },
+    ]);
+    const alone = harness.next('done', ({ batch }) => batch === 71);
+    harness.owner.send('wk-test', {
+      kind: 'execute',
+      model: 'm',
+      epoch: EPOCH,
+      version: '1',
+      batch: 71,
+      instance: 0,
+      entries: [{ ...entry, id: 'gw-test:3', request: lost }],
+    });
+    expect(await alone).toMatchObject({ executed: false, entries: [{ id: 'gw-test:3', result: 'blob' }] });
+    expect(harness.received.flatMap((message) => (message.kind === 'response' ? [message.id] : []))).toEqual([
+      'gw-test:2',
+    ]);
+  });
+});
+
 describe('describing', () => {
   it('answers with what it holds, also where that is nothing', async () => {
     const answer = harness.next('described', ({ askedAt }) => askedAt === 5);

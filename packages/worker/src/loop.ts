@@ -1,8 +1,8 @@
 /** What a worker does with each message: the only place where messages become effects. */
 import type { DescribedMessage, Epoch, ExecuteEntry, ExecuteMessage, Message, ProcessId } from '@nereid/protocol';
-import { compareEpochs } from '@nereid/protocol';
+import { compareEpochs, isWholeRequest } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
-import { type AnsweredBatch, sendAnswers, sendBack } from './batch-answers.ts';
+import { type AnsweredBatch, sendAnswers, sendBack, type WholeEntry } from './batch-answers.ts';
 import { createHostedModel, type HostedModel, type HostedModelOptions, type RunningBatch } from './hosted-model.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
 import { sharedNowNs } from './shared-now.ts';
@@ -81,7 +81,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       sendBack(mailbox(), message);
       return;
     }
-    const { entries, duplicates } = withoutRunning(model.running, message.entries);
+    const { entries, duplicates, missing } = sortEntries(model.running, message.entries);
     const hosted = model.version(message.version);
     const signature = hosted?.source.signature ?? null;
     const execution = `${mailbox().id}/${++executions}`;
@@ -90,7 +90,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       signature?.decoupled === true
         ? createStreamAnswers({ mailbox, batch: source, undelivered: ({ id }) => cancel(model, id) })
         : undefined;
-    const answered: AnsweredBatch = { ...source, duplicates, streams };
+    const answered: AnsweredBatch = { ...source, duplicates, missing, streams };
     // The present owner hears of it, which may be another than the one that sent it.
     const owner = () => model.fence?.owner ?? message.epoch.owner;
     if (entries.length === 0) {
@@ -193,11 +193,22 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
   };
 }
 
-/** A request that runs already is not run twice at the same time; one that is over may run again (docs/protocol.md R25). */
-function withoutRunning(running: HostedModel['running'], entries: readonly ExecuteEntry[]) {
-  if (!entries.some(({ id }) => running.has(id))) return { entries, duplicates: NONE };
+/**
+ * A request that runs already is not run twice at the same time; one that is over may run again (docs/protocol.md R25).
+ * One without its data does not run.
+ */
+function sortEntries(running: HostedModel['running'], all: readonly ExecuteEntry[]) {
+  if (all.every(isWhole) && !all.some(({ id }) => running.has(id))) {
+    return { entries: all, duplicates: NONE, missing: NONE };
+  }
+  const fresh = all.filter(({ id }) => !running.has(id));
   return {
-    entries: entries.filter(({ id }) => !running.has(id)),
-    duplicates: entries.filter(({ id }) => running.has(id)),
+    entries: fresh.filter(isWhole),
+    duplicates: all.filter(({ id }) => running.has(id)),
+    missing: fresh.filter((entry) => !isWhole(entry)),
   };
+}
+
+function isWhole(entry: ExecuteEntry): entry is WholeEntry {
+  return isWholeRequest(entry.request);
 }

@@ -1,7 +1,7 @@
 /** Streams from a real thread, as the worker's messages tell them. */
 import type { Message, ResponseMessage } from '@nereid/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createHarness, executedOf, type Harness, int32, int32Values, request } from './worker-harness.ts';
+import { createHarness, executedOf, type Harness, int32, int32Values, request, responseOf } from './worker-harness.ts';
 
 const STREAM = 'max_batch_size: 8 model_transaction_policy { decoupled: true }';
 /** Answers 0 up to the request's value; 9 goes on until it is cancelled, 8 throws after its first. */
@@ -36,7 +36,7 @@ function chunksOf(id: string | undefined): unknown[] {
   return harness.received.filter(isResponse).flatMap((message) => {
     if (message.id !== id) return [];
     const { outcome, chunk, last } = message;
-    const what = outcome.ok ? int32Values(outcome.response.outputs[0]) : [outcome.error.message];
+    const what = outcome.ok ? int32Values(responseOf(outcome).outputs[0]) : [outcome.error.message];
     return [[chunk, ...what, ...(last ? ['last'] : [])]];
   });
 }

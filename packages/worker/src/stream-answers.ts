@@ -16,7 +16,7 @@ export interface StreamAnswers extends SentChunks {
 
 export interface StreamParts {
   readonly mailbox: () => Mailbox;
-  readonly batch: Omit<AnsweredBatch, 'duplicates' | 'streams'>;
+  readonly batch: Omit<AnsweredBatch, 'duplicates' | 'missing' | 'streams'>;
   /** A chunk was not taken, since its gateway is gone or cannot keep up: the rest is for nobody. */
   readonly undelivered: (entry: ExecuteEntry) => void;
 }

@@ -5,19 +5,20 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Worker as Thread } from 'node:worker_threads';
 import { encodeModelConfig, LIMITS, type ModelRecord, readModel } from '@nereid/config';
-import type {
-  ControlMessage,
-  DescribedMessage,
-  DoneMessage,
-  Epoch,
-  ErrorInfo,
-  ExecuteEntry,
-  InferRequest,
-  InferResponse,
-  Message,
-  MessageKind,
-  Outcome,
-  Tensor,
+import {
+  type CarriedOutcome,
+  type ControlMessage,
+  type DescribedMessage,
+  type DoneMessage,
+  type Epoch,
+  type ErrorInfo,
+  type ExecuteEntry,
+  type InferRequest,
+  type InferResponse,
+  isWholeOutcome,
+  type Message,
+  type MessageKind,
+  type Tensor,
 } from '@nereid/protocol';
 import { createLog, systemClock } from '@nereid/runtime';
 import { createLocalDirectory, createLocalTransport, type Mailbox } from '@nereid/transport';
@@ -220,12 +221,13 @@ export function bytes(name: string, shape: readonly number[], elements: readonly
   return { name, datatype: 'BYTES', shape, data: new Uint8Array(Buffer.concat(parts)) };
 }
 
-export function responseOf(outcome: Outcome | undefined): InferResponse {
+export function responseOf(outcome: CarriedOutcome | undefined): InferResponse {
+  if (outcome !== undefined && !isWholeOutcome(outcome)) throw new Error('a response without its data');
   if (outcome?.ok !== true) throw new Error(`no response: ${outcome?.error.message}`);
   return outcome.response;
 }
 
-export function errorOf(outcome: Outcome | undefined): ErrorInfo {
+export function errorOf(outcome: CarriedOutcome | undefined): ErrorInfo {
   if (outcome?.ok !== false) throw new Error('a response where an error was expected');
   return outcome.error;
 }

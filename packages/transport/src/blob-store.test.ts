@@ -1,0 +1,184 @@
+import type { BlobRef, Message, Tensor } from '@nereid/protocol';
+import { virtualClock } from '@nereid/runtime';
+import { describe, expect, test } from 'vitest';
+import type { BlobFiles } from './blob-files.ts';
+import type { RedisBlobs, Stored } from './blob-redis.ts';
+import { type BlobOptions, createBlobStore, type Detached } from './blob-store.ts';
+import { withTensors } from './message-tensors.ts';
+import { sampleMessages } from './sample-messages.ts';
+
+const LIMIT = 100;
+const TTL_MS = 12_000;
+
+const tensor = (bytes: number): Tensor => ({
+  name: 'A',
+  datatype: 'UINT8',
+  shape: [bytes],
+  data: new Uint8Array(bytes),
+});
+
+function message(kind: 'infer' | 'response', carried: Tensor): Message {
+  const sample = sampleMessages().find((candidate) => candidate.kind === kind);
+  if (sample === undefined) throw new Error(`no ${kind} among the samples`);
+  return withTensors(sample, () => carried);
+}
+
+function store(options: Partial<BlobOptions> & { readonly files?: BlobFiles | undefined } = {}) {
+  const clock = virtualClock();
+  const files = new Map<string, number>();
+  const keys = new Map<string, number>();
+  const renewed: string[] = [];
+  const state = { room: true, stored: 'stored' as Stored, reach: true };
+  const fakeFiles: BlobFiles = {
+    host: 'here',
+    write(id, data) {
+      if (state.room) files.set(id, data.byteLength);
+      return state.room;
+    },
+    read: (id, bytes) => (files.has(id) ? new Uint8Array(bytes) : undefined),
+    exists: (id) => files.has(id),
+    renew: (id) => void renewed.push(id),
+    remove: (id) => void files.delete(id),
+    sweep() {},
+  };
+  const redis: RedisBlobs = {
+    async write(id, data) {
+      if (state.stored === 'stored') keys.set(id, data.byteLength);
+      return state.stored;
+    },
+    read: async ({ id, bytes }) => (keys.has(id) ? new Uint8Array(bytes) : undefined),
+    present: async (ids) => ids.filter((id) => keys.has(id)),
+    renew: (ids) => void renewed.push(...ids),
+    remove(ids) {
+      for (const id of ids) keys.delete(id);
+    },
+    close() {},
+  };
+  const made = createBlobStore({
+    name: 'bl-1',
+    bytes_max: 1_000,
+    inline_bytes_max: LIMIT,
+    files: fakeFiles,
+    filesReach: () => state.reach,
+    redis,
+    ttlMs: TTL_MS,
+    clock,
+    ...options,
+  });
+  const send = (kind: 'infer' | 'response', carried: Tensor): BlobRef | 'full' | undefined => {
+    const detached: Detached | 'full' | undefined = made.detach('to', message(kind, carried));
+    return typeof detached === 'object' ? detached.refs.get(carried) : detached;
+  };
+  return { ...made, store: made, clock, files, keys, renewed, state, send };
+}
+
+describe('blob store', () => {
+  test.each([
+    [LIMIT - 1, undefined],
+    [LIMIT, 'file'],
+  ])('a tensor of %i bytes goes by %s', (bytes, place) => {
+    const sent = store().send('infer', tensor(bytes));
+    expect(typeof sent === 'object' ? sent.place : sent).toBe(place);
+  });
+
+  test('R29: a request that is sent again names the same blob, until its outcome', () => {
+    const { send, files, store: blobs } = store();
+    const input = tensor(200);
+    const first = send('infer', input);
+    expect(send('infer', input)).toBe(first);
+    expect(files.size).toBe(1);
+    expect(blobs.bytes).toBe(200);
+    blobs.release([input]);
+    expect(files.size).toBe(0);
+    expect(blobs.bytes).toBe(0);
+  });
+
+  test('R29: while the request waits its blob is renewed thrice in its time', () => {
+    const { send, renewed, clock, store: blobs } = store();
+    const input = tensor(200);
+    send('infer', input);
+    clock.advanceUs(TTL_MS * 1000);
+    expect(renewed).toHaveLength(3);
+    blobs.release([input]);
+    clock.advanceUs(TTL_MS * 1000);
+    expect(renewed).toHaveLength(3);
+  });
+
+  test('a copy that leaves after the outcome is not renewed', () => {
+    const { send, renewed, clock, store: blobs } = store();
+    const input = tensor(200);
+    send('infer', input);
+    blobs.release([input]);
+    expect(send('infer', input)).toMatchObject({ place: 'file' });
+    clock.advanceUs(TTL_MS * 1000);
+    expect(renewed).toEqual([]);
+  });
+
+  test('R29: what a reader did not find is put down anew, in Redis', () => {
+    const { send, files, keys, store: blobs } = store();
+    const input = tensor(200);
+    send('infer', input);
+    blobs.rewrite([input]);
+    expect(send('infer', input)).toMatchObject({ place: 'redis' });
+    expect([files.size, keys.size, blobs.bytes]).toEqual([0, 1, 200]);
+  });
+
+  test('where a reader of another host has come the file is replaced', () => {
+    const { send, files, state, store: blobs } = store();
+    const input = tensor(200);
+    send('infer', input);
+    state.reach = false;
+    expect(send('infer', input)).toMatchObject({ place: 'redis' });
+    expect([files.size, blobs.bytes]).toEqual([0, 200]);
+  });
+
+  test('where there is no room for files it is Redis', () => {
+    const { send, state } = store();
+    state.room = false;
+    expect(send('infer', tensor(200))).toMatchObject({ place: 'redis' });
+  });
+
+  test.each<Stored>(['lost', 'full'])(
+    'what is %s on its way to Redis is written anew by the next send',
+    async (stored) => {
+      const { send, keys, state, store: blobs } = store({ files: undefined });
+      const input = tensor(200);
+      state.stored = stored;
+      const detached = blobs.detach('to', message('infer', input));
+      expect(typeof detached === 'object' && (await detached.stored)).toBe(stored);
+      expect(blobs.bytes).toBe(0);
+      state.stored = 'stored';
+      send('infer', input);
+      expect(keys.size).toBe(1);
+    },
+  );
+
+  test('beyond its bound a message is refused; what readers have taken makes room', () => {
+    const { send, files } = store();
+    for (let count = 0; count < 5; count++) expect(send('response', tensor(200))).toMatchObject({ place: 'file' });
+    expect(send('response', tensor(200))).toBe('full');
+    files.clear();
+    expect(send('response', tensor(200))).toMatchObject({ place: 'file' });
+  });
+
+  test('answers in Redis count until Redis says that they are gone, or their time is over', async () => {
+    const { send, keys, clock, store: blobs } = store({ files: undefined });
+    for (let count = 0; count < 4; count++) send('response', tensor(200));
+    keys.clear();
+    clock.advanceUs((TTL_MS * 1000) / 3);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(blobs.bytes).toBe(0);
+    send('response', tensor(200));
+    clock.advanceUs(TTL_MS * 1000 * 1.4);
+    expect(blobs.bytes).toBe(0);
+  });
+
+  test('closing deletes what is owned and leaves answers to their readers', () => {
+    const { send, files, clock, store: blobs } = store();
+    send('infer', tensor(200));
+    send('response', tensor(300));
+    blobs.close();
+    expect([...files.values()]).toEqual([300]);
+    expect(clock.liveTimers).toBe(0);
+  });
+});
