@@ -81,7 +81,10 @@ function startNode(cli, role, flags, profiles) {
 }
 
 function startProcess(command, args, environment = {}) {
-  const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env, ...environment } });
+  const child = spawn(command, args, {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { ...process.env, ...environment },
+  });
   const ended = new Promise((resolve) => child.once('exit', resolve));
   return {
     pid: child.pid,

@@ -12,7 +12,8 @@ function spread(values) {
 export function summary(runs) {
   const of = (read) => spread(runs.map(read));
   const names = (read) => Object.keys(read(runs[0]));
-  const each = (read) => Object.fromEntries(names(read).map((name) => [name, of((run) => read(run)[name] ?? 0).median]));
+  const each = (read) =>
+    Object.fromEntries(names(read).map((name) => [name, of((run) => read(run)[name] ?? 0).median]));
   const { commands } = runs[0];
   return {
     p50_ms: of((run) => run.p50_ms),

@@ -73,7 +73,10 @@ function cpuTicks(pids) {
   const ticks = (pid) => {
     const fields = processFields(pid);
     if (fields === undefined) return 0;
-    return (children.get(`${pid}`) ?? []).reduce((sum, child) => sum + ticks(child), Number(fields[11]) + Number(fields[12]));
+    return (children.get(`${pid}`) ?? []).reduce(
+      (sum, child) => sum + ticks(child),
+      Number(fields[11]) + Number(fields[12]),
+    );
   };
   return Object.fromEntries(Object.entries(pids).map(([role, pid]) => [role, ticks(pid)]));
 }

@@ -96,7 +96,8 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
     const own = seededRandom(Math.floor(random.next() * 2 ** 32));
     const connector = createSimConnector({ world, process, random: own, redis, scripts, network: options.network });
     const lane = { connector, prefix: REDIS_PREFIX, log: LOG, clock: process.clock, timing: registered };
-    const redisTransport = createRedisTransport({ ...lane, limits });
+    const nextTurn = (callback: () => void) => void process.clock.at(process.clock.nowUs(), callback);
+    const redisTransport = createRedisTransport({ ...lane, limits, nextTurn });
     // What is taken out of a role is hidden from the checks, which look at what passes its mailbox.
     const watched = role === 'worker' ? options.checks.watchWorker(id, redisTransport) : redisTransport;
     const transport = switches.transport(role, watched);

@@ -39,7 +39,11 @@ function lane() {
   return { connector, prefix: 'nereid', log: createLog({ level: 'silent' }), clock: process.clock, timing: timing() };
 }
 
-mailboxContract('simulated', (limits: MailboxLimits) => createRedisTransport({ ...lane(), limits }));
+mailboxContract('simulated', (limits: MailboxLimits) => {
+  const made = lane();
+  const nextTurn = (callback: () => void) => void made.clock.at(made.clock.nowUs(), callback);
+  return createRedisTransport({ ...made, limits, nextTurn });
+});
 
 directoryContract('simulated', async () => {
   const directory = createRedisDirectory<{ readonly text: string }>({

@@ -2,6 +2,7 @@ import { encodeMessage, type Message, NereidError, type ProcessId } from '@nerei
 import type { Clock, Log } from '@nereid/runtime';
 import { createInterruptions } from './interruptions.ts';
 import type { Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
+import type { NextTurn } from './next-turn.ts';
 import type { RedisConnector } from './redis-connection.ts';
 import { type Inbox, openInbox } from './redis-inbox.ts';
 import { redisKeys } from './redis-keys.ts';
@@ -26,6 +27,8 @@ export interface RedisTransportOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly timing: Timing;
+  /** `setImmediate` by default; simulations have turns of their own. */
+  readonly nextTurn?: NextTurn;
 }
 
 export interface RedisTransport extends Transport {
@@ -42,7 +45,7 @@ export interface RedisTransport extends Transport {
  * their senders repeat what matters. A message that cannot be encoded is refused as 'full' and logged.
  */
 export function createRedisTransport(options: RedisTransportOptions): RedisTransport {
-  const { connector, limits, log, clock, timing } = options;
+  const { connector, limits, log, clock, timing, nextTurn = setImmediate } = options;
   const keys = redisKeys(options.prefix);
   const ttlMs = Math.ceil(MAILBOX_TTL_REGISTRATIONS * timing.registration_ms);
   const interruptions = createInterruptions();
@@ -56,6 +59,7 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
     listTtlMs: ttlMs,
     graceMs: Math.max(timing.lease_ms, timing.worker_registration_ms),
     clock,
+    nextTurn,
     log,
     interruptions,
     opening: (to) => inboxes.get(to)?.opening,
@@ -89,6 +93,7 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
         ttlMs,
         heartbeatMs: timing.heartbeat_ms,
         clock,
+        nextTurn,
         log,
         interruptions,
       });
