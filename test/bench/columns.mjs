@@ -13,8 +13,8 @@ const STOP_LIMIT_MS = 20_000;
 const POLL_MS = 30;
 
 /**
- * By name: `start({ cli, model, repository, profiles })` gives `{ port, pids, redis, stop }`; `pids` names every process of it.
- * With `profiles`, a folder, each Node process writes a CPU profile there when it ends.
+ * By name: `start({ cli, model, repository, place, profiles })` gives `{ port, pids, redis, stop }`; `pids` names every
+ * process of it. `place` is a folder of its own, where it may write. With `profiles`, a folder, each Node process writes a CPU profile there when it ends.
  */
 export const COLUMNS = {
   one: { title: 'Nereid, one process', start: startOne },
@@ -29,34 +29,34 @@ export function missing(name) {
   return 'test/bench/triton/setup.sh installs it, or ORACLE_VENV names its environment';
 }
 
-async function startOne({ cli, model, repository, profiles }) {
+async function startOne({ cli, model, repository, place, profiles }) {
   const [port] = await freePorts(1);
   const flags = [`--model-repository=${repository}`, `--http-port=${port}`];
-  return whenReady({ model, port, processes: { serve: startNode(cli, 'serve', flags, profiles) } });
+  return whenReady({ model, port, processes: { serve: startNode(cli, 'serve', flags, { place, profiles }) } });
 }
 
-async function startApart({ cli, model, repository, profiles }) {
+async function startApart({ cli, model, repository, place, profiles }) {
   const redis = await startPrivateRedis();
   const [port] = await freePorts(1);
   const at = `--redis-url=${redis.url}`;
   const models = `--model-repository=${repository}`;
   const processes = {
-    gateway: startNode(cli, 'gateway', [at, `--http-port=${port}`], profiles),
-    coordinator: startNode(cli, 'coordinator', [at, models], profiles),
-    worker: startNode(cli, 'worker', [at, models], profiles),
+    gateway: startNode(cli, 'gateway', [at, `--http-port=${port}`], { place, profiles }),
+    coordinator: startNode(cli, 'coordinator', [at, models], { place, profiles }),
+    worker: startNode(cli, 'worker', [at, models], { place, profiles }),
   };
   return whenReady({ model, port, processes, redis });
 }
 
 /** Coordinator and worker share a process, which also has a gateway that nobody can reach. */
-async function startDoors({ cli, model, repository, profiles }) {
+async function startDoors({ cli, model, repository, place, profiles }) {
   const redis = await startPrivateRedis();
   const [port] = await freePorts(1);
   const at = `--redis-url=${redis.url}`;
   const inner = [at, `--model-repository=${repository}`, '--allow-http=false'];
   const processes = {
-    gateway: startNode(cli, 'gateway', [at, `--http-port=${port}`], profiles),
-    serve: startNode(cli, 'serve', inner, profiles),
+    gateway: startNode(cli, 'gateway', [at, `--http-port=${port}`], { place, profiles }),
+    serve: startNode(cli, 'serve', inner, { place, profiles }),
   };
   return whenReady({ model, port, processes, redis });
 }
@@ -66,7 +66,7 @@ async function startTriton({ model }) {
   const [http, grpc, metrics] = ports;
   const flags = [`--http-port=${http}`, `--grpc-port=${grpc}`, `--metrics-port=${metrics}`, '--log-info=false'];
   const triton = startProcess(join(here, 'triton/triton.sh'), [join(here, 'triton/repo'), ...flags], {
-    ORACLE_VENV: tritonEnvironment(),
+    env: { ...process.env, ORACLE_VENV: tritonEnvironment() },
   });
   return whenReady({ model, port: http, processes: { triton } });
 }
@@ -75,16 +75,14 @@ function tritonEnvironment() {
   return process.env.ORACLE_VENV ?? join(here, 'triton/venv');
 }
 
-function startNode(cli, role, flags, profiles) {
+function startNode(cli, role, flags, { place, profiles }) {
   const profile = profiles === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${join(profiles, role)}`];
-  return startProcess(process.execPath, [...profile, cli, role, '--metrics-port=0', '--log-info=false', ...flags]);
+  const args = [...profile, cli, role, '--metrics-port=0', '--log-info=false', ...flags];
+  return startProcess(process.execPath, args, { cwd: place });
 }
 
-function startProcess(command, args, environment = {}) {
-  const child = spawn(command, args, {
-    stdio: ['ignore', 'ignore', 'inherit'],
-    env: { ...process.env, ...environment },
-  });
+function startProcess(command, args, options) {
+  const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'inherit'], ...options });
   const ended = new Promise((resolve) => child.once('exit', resolve));
   return {
     pid: child.pid,

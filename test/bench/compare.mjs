@@ -59,7 +59,9 @@ async function startAll(folder, row) {
         continue;
       }
       const profiles = options.profiles === undefined ? undefined : join(options.profiles, name.replace(':', '-'));
-      servers.push({ name, ...(await COLUMNS[column].start({ cli, model: row.model, repository, profiles })) });
+      const place = mkdtempSync(join(folder, 'place-'));
+      const started = await COLUMNS[column].start({ cli, model: row.model, repository, place, profiles });
+      servers.push({ name, ...started });
     }
   } catch (error) {
     await Promise.all(servers.map((server) => server.stop()));

@@ -241,14 +241,6 @@ function createConnection(client: RedisClient, address: RedisAddress, forget: ()
   };
 }
 
-/** What `issue` sends leaves in one write to the socket: one system call, and Redis wakes once. In a Cluster each goes by itself. */
-export function inOneWrite(client: RedisClient, issue: () => void): void {
-  const stream = client instanceof Redis && client.status === 'ready' ? client.stream : undefined;
-  stream?.cork();
-  issue();
-  stream?.uncork();
-}
-
 interface ServerInfo {
   readonly runId: string | undefined;
   readonly loading: boolean;

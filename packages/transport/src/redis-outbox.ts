@@ -3,7 +3,7 @@ import type { Clock, Log } from '@nereid/runtime';
 import type { Interruptions } from './interruptions.ts';
 import type { RefusalReason } from './mailbox.ts';
 import type { NextTurn } from './next-turn.ts';
-import { inOneWrite, type RedisConnection } from './redis-connection.ts';
+import type { RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { type MailboxScripts, PUSH_GONE } from './redis-scripts.ts';
 
@@ -56,7 +56,7 @@ export interface Outbox {
  * once this turn of the event loop has handled what came it *runs*: takes what has gathered, pushes it by one script
  * call, waits for the answer, and so on until nothing is left. So there is one push under way per receiver, which keeps
  * the order even where Redis asks for the script's text or a Cluster redirects, and under load the pushes grow instead
- * of becoming more. The first pushes of a turn leave in one write.
+ * of becoming more.
  * A push whose answer was lost may have happened: it is never repeated.
  */
 export function createOutbox(parts: OutboxParts): Outbox {
@@ -142,9 +142,7 @@ export function createOutbox(parts: OutboxParts): Outbox {
   const startBegun = () => {
     const starting = begun;
     begun = [];
-    inOneWrite(connection.client, () => {
-      for (const [to, lane] of starting) void start(to, lane);
-    });
+    for (const [to, lane] of starting) void start(to, lane);
   };
 
   connection.watch((event) => {
