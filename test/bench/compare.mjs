@@ -2,25 +2,26 @@
 /**
  * Nereid beside the real Triton (Python backend), in alternating turns.
  *
- *   node test/bench/compare.mjs [--columns one,apart,triton] [--turns 5] [--seconds 3]
+ *   node test/bench/compare.mjs [--rows add_sub,batches] [--columns one,apart,triton] [--turns 5] [--seconds 3]
  *     [--concurrency 1,64] [--builds NAME=FOLDER,…] [--base COLUMN] [--profiles FOLDER] [--json FILE]
  *
  * Columns are those of columns.mjs; `--builds` adds each Nereid column once more per checkout, as NAME:column, to
  * compare two builds. Ratios are to `--base`. Needs Go for the load generator, and test/bench/triton/setup.sh run once
  * (or ORACLE_VENV naming its environment); without Triton that column says "not run". Only ratios of one run mean much.
  */
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { CLI, ROOT } from '../../deploy/setup/checkout.mjs';
+import { CLI } from '../../deploy/setup/checkout.mjs';
 import { COLUMNS, missing } from './columns.mjs';
 import { printRatios, printSummary, ratios, summary } from './report.mjs';
-import { ROWS, writeRequest } from './rows.mjs';
+import { ROWS, writeModel, writeRequest } from './rows.mjs';
 import { buildLoadGenerator, turn } from './turns.mjs';
 
 const { values: options } = parseArgs({
   options: {
+    rows: { type: 'string', default: 'add_sub' },
     columns: { type: 'string', default: 'one,apart,triton' },
     builds: { type: 'string', default: '' },
     base: { type: 'string', default: 'triton' },
@@ -48,11 +49,12 @@ function wanted() {
 }
 
 async function startAll(folder, row) {
-  const repository = join(folder, 'models');
-  cpSync(join(ROOT, 'test/conformance/repo/onnx', row.model), join(repository, row.model), { recursive: true });
+  const repository = mkdtempSync(join(folder, 'models-'));
+  writeModel(row, repository);
   const servers = [];
   try {
     for (const { name, column, cli } of wanted()) {
+      if (column === 'triton' && !row.triton) continue;
       const why = missing(column);
       if (why !== undefined) {
         console.log(`${COLUMNS[column].title}: not run (${why})`);
@@ -86,7 +88,9 @@ let servers = [];
 try {
   const loadgen = buildLoadGenerator();
   const report = { node: process.version, cores: cpus().length, rows: [] };
-  for (const [rowName, row] of Object.entries(ROWS)) {
+  for (const rowName of options.rows.split(',')) {
+    const row = ROWS[rowName];
+    if (row === undefined) throw new Error(`--rows: ${rowName} is none of ${Object.keys(ROWS).join(', ')}`);
     const request = writeRequest(row, folder);
     servers = await startAll(folder, row);
     for (const concurrency of options.concurrency.split(',').map(Number)) {
@@ -99,6 +103,8 @@ try {
       printRatios(label, compared);
       report.rows.push({ row: rowName, concurrency, load_before, columns, ratios: compared });
     }
+    await Promise.all(servers.map((server) => server.stop()));
+    servers = [];
   }
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`);
 } finally {
