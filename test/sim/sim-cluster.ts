@@ -105,7 +105,8 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
       inline_bytes_max: settings.inline_bytes_max,
       filesReach: () => false,
     };
-    const redisTransport = createRedisTransport({ ...lane, limits, blobs });
+    const nextTurn = (callback: () => void) => void process.clock.at(process.clock.nowUs(), callback);
+    const redisTransport = createRedisTransport({ ...lane, limits, blobs, nextTurn });
     // What is taken out of a role is hidden from the checks, which look at what passes its mailbox.
     const watched = role === 'worker' ? options.checks.watchWorker(id, redisTransport) : redisTransport;
     const transport = switches.transport(role, watched);

@@ -40,10 +40,16 @@ function lane() {
   return { connector, prefix: 'nereid', log: createLog({ level: 'silent' }), clock: process.clock, timing: timing() };
 }
 
-mailboxContract('simulated', (limits: MailboxLimits) => createRedisTransport({ ...lane(), limits, blobs: BLOBS }));
+function simulated(limits: MailboxLimits, blobs: BlobOptions) {
+  const made = lane();
+  const nextTurn = (callback: () => void) => void made.clock.at(made.clock.nowUs(), callback);
+  return createRedisTransport({ ...made, limits, blobs, nextTurn });
+}
+
+mailboxContract('simulated', (limits: MailboxLimits) => simulated(limits, BLOBS));
 
 mailboxContract('simulated, without blobs', (limits: MailboxLimits) =>
-  createRedisTransport({ ...lane(), limits, blobs: { ...BLOBS, inline_bytes_max: Number.POSITIVE_INFINITY } }),
+  simulated(limits, { ...BLOBS, inline_bytes_max: Number.POSITIVE_INFINITY }),
 );
 
 directoryContract('simulated', async () => {

@@ -11,7 +11,7 @@ import {
   withRequestId,
 } from '@nereid/protocol';
 import type { Timer } from '@nereid/runtime';
-import { type Decision, type InstanceKey, nextMeanRunUs, type ScheduleEvent } from '@nereid/scheduler';
+import { type BatchTimes, type Decision, type InstanceKey, nextMeanTimes, type ScheduleEvent } from '@nereid/scheduler';
 import { createInstancePlaces } from './instance-places.ts';
 import { countSuccess } from './model-statistics.ts';
 import { CANCELLED, DEADLINE_PASSED, INSTANCE_LOST } from './request-error.ts';
@@ -44,7 +44,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   const elsewhere = createRunningElsewhere();
   let closed = false;
   let wake: Timer | undefined;
-  let meanRunUs: number | undefined;
+  let means: BatchTimes | undefined;
 
   const step = (event: ScheduleEvent<OwnedRequest>) => {
     for (const decision of scheduler.step(event, clock.nowUs())) apply(decision);
@@ -104,7 +104,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   };
 
   const places = createInstancePlaces({
-    depth: () => parts.instanceDepth(meanRunUs),
+    depth: () => parts.instanceDepth(means),
     free: (instance) => step({ type: 'instance-free', instance }),
     lost: (instance) => step({ type: 'instance-lost', instance }),
   });
@@ -334,7 +334,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       if (batch === undefined) return;
       if (message.executed) {
         statistics.executions++;
-        meanRunUs = nextMeanRunUs(meanRunUs, runUs(message.timing));
+        means = nextMeanTimes(means, batchTimes(message.timing, clock.nowUs() - batch.sentUs));
       }
       if (message.entries.some(({ result }) => result === 'noslot')) places.withdraw(message.worker);
       for (const [index, request] of batch.requests.entries()) {
@@ -374,6 +374,8 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   return self;
 }
 
-function runUs({ inputNs, inferNs, outputNs }: BatchTiming): number {
-  return (inputNs + inferNs + outputNs) / 1000;
+/** `outUs`: from its sending until its worker's word that it is over. */
+function batchTimes({ waitNs, inputNs, inferNs, outputNs }: BatchTiming, outUs: number): BatchTimes {
+  const runUs = (inputNs + inferNs + outputNs) / 1000;
+  return { runUs, wayUs: outUs - waitNs / 1000 - runUs };
 }

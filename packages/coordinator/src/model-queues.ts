@@ -44,7 +44,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       epoch: () => model.epoch,
       nextBatch: () => ++model.batches,
       scheduler: createScheduler<OwnedRequest>(config, { queue_max: limits.queue_max }),
-      instanceDepth: (meanRunUs) => limits.instance_depth ?? instanceDepth(waitsHere, meanRunUs),
+      instanceDepth: (means) => limits.instance_depth ?? instanceDepth(waitsHere, means),
       statistics,
       answer,
       idle,

@@ -8,7 +8,7 @@ import type {
   ProcessId,
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
-import type { QueuedRequest, Scheduler } from '@nereid/scheduler';
+import type { BatchTimes, QueuedRequest, Scheduler } from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
 import type { ModelStatistics } from './model-statistics.ts';
 import type { BatchSource } from './sent-batch.ts';
@@ -27,7 +27,7 @@ export interface QueueParts extends BatchSource {
   readonly nextBatch: () => number;
   readonly scheduler: Scheduler<OwnedRequest>;
   /** Batches that an instance holds at a time, running and waiting in its worker, by what one takes on average. */
-  readonly instanceDepth: (meanRunUs: number | undefined) => number;
+  readonly instanceDepth: (means: BatchTimes | undefined) => number;
   readonly statistics: ModelStatistics;
   /** Answers the request's gateway in place of a worker. */
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;

@@ -1,4 +1,4 @@
-export { INSTANCE_DEPTH_MAX, instanceDepth, nextMeanRunUs } from './instance-depth.ts';
+export { type BatchTimes, INSTANCE_DEPTH_MAX, instanceDepth, nextMeanTimes } from './instance-depth.ts';
 export type {
   CloseReason,
   Decision,

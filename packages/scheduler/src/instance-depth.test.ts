@@ -1,23 +1,28 @@
 import { expect, test } from 'vitest';
-import { instanceDepth, nextMeanRunUs } from './instance-depth.ts';
+import { instanceDepth, nextMeanTimes } from './instance-depth.ts';
 
 test.each([
-  ['dynamic batching, whatever the model takes', true, 10, 1],
+  ['dynamic batching, whatever the model takes', true, { runUs: 10, wayUs: 2_000 }, 1],
   ['no batch yet', false, undefined, 2],
-  ['a model of 10 us', false, 10, 16],
-  ['a model of 50 us', false, 50, 10],
-  ['a model of 200 us', false, 200, 2],
-  ['a model of 2 s', false, 2_000_000, 2],
-  ['a clock that stood still', false, 0, 2],
-])('%s', (_, batching, meanRunUs, depth) => {
-  expect(instanceDepth(batching, meanRunUs)).toBe(depth);
+  ['a model of 10 us', false, { runUs: 10, wayUs: 0 }, 50],
+  ['a model of 50 us', false, { runUs: 50, wayUs: 0 }, 10],
+  ['a model of 200 us', false, { runUs: 200, wayUs: 0 }, 2],
+  ['a model of 2 s', false, { runUs: 2_000_000, wayUs: 0 }, 2],
+  ['a clock that stood still', false, { runUs: 0, wayUs: 100 }, 2],
+  ['on its way for 1 ms, as through Redis', false, { runUs: 50, wayUs: 1_000 }, 30],
+  ['never more than the most', false, { runUs: 10, wayUs: 1_000 }, 64],
+  ['a way of 1 s counts as 2 ms', false, { runUs: 250, wayUs: 1_000_000 }, 10],
+  ['clocks that differ', false, { runUs: 50, wayUs: -1_000 }, 10],
+])('%s', (_, batching, times, depth) => {
+  expect(instanceDepth(batching, times)).toBe(depth);
 });
 
-test('the mean follows, and one outlier hardly moves the depth', () => {
-  let mean = nextMeanRunUs(undefined, 20);
-  expect(mean).toBe(20);
-  mean = nextMeanRunUs(mean, 180);
-  expect(mean).toBe(40);
-  for (let i = 0; i < 50; i++) mean = nextMeanRunUs(mean, 100);
-  expect(mean).toBeCloseTo(100, 0);
+test('the means follow, and one outlier hardly moves the depth', () => {
+  let means = nextMeanTimes(undefined, { runUs: 20, wayUs: 100 });
+  expect(means).toEqual({ runUs: 20, wayUs: 100 });
+  means = nextMeanTimes(means, { runUs: 180, wayUs: 900 });
+  expect(means).toEqual({ runUs: 40, wayUs: 200 });
+  for (let i = 0; i < 50; i++) means = nextMeanTimes(means, { runUs: 100, wayUs: 0 });
+  expect(means.runUs).toBeCloseTo(100, 0);
+  expect(means.wayUs).toBeCloseTo(0, 0);
 });

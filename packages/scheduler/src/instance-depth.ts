@@ -1,8 +1,17 @@
-/** Work that may wait in front of an instance, behind the batch that it runs. */
+/** Work that may wait in front of an instance, behind the batch that it runs, where batches reach it at once. */
 const AHEAD_US = 500;
+/** A longer way to an instance and back counts as this: what is under way can no longer be chosen for. */
+const WAY_US_MAX = 2_000;
 const DEPTH_MIN = 2;
 /** No instance ever holds more batches. */
-export const INSTANCE_DEPTH_MAX = 16;
+export const INSTANCE_DEPTH_MAX = 64;
+
+/** What a batch takes, or batches take on average. */
+export interface BatchTimes {
+  readonly runUs: number;
+  /** From here to the worker and back, without what it waits and runs there. */
+  readonly wayUs: number;
+}
 
 /**
  * How many batches an instance holds at a time, running and waiting in its worker, by what a batch
@@ -12,19 +21,25 @@ export const INSTANCE_DEPTH_MAX = 16;
  * a stream of answers it could wait without an end. Without it there is nothing to
  * gain by waiting here but the choice of instance and a late cancel, and an instance that must wait
  * for the next message idles for longer than a small model runs. So an instance holds the work of
- * about half a millisecond: many batches of a model that runs in microseconds, two of any other.
- * `meanRunUs` is undefined before the first batch.
+ * about half a millisecond and of the time that a batch is on its way: many batches of a model that
+ * runs in microseconds, more where it is in another process, two of a model that takes longer.
+ * `times` is undefined before the first batch.
  */
-export function instanceDepth(waitsHere: boolean, meanRunUs: number | undefined): number {
+export function instanceDepth(waitsHere: boolean, times: BatchTimes | undefined): number {
   if (waitsHere) return 1;
-  if (meanRunUs === undefined || meanRunUs <= 0) return DEPTH_MIN;
-  return Math.min(INSTANCE_DEPTH_MAX, Math.max(DEPTH_MIN, Math.floor(AHEAD_US / meanRunUs)));
+  if (times === undefined || times.runUs <= 0) return DEPTH_MIN;
+  const aheadUs = AHEAD_US + Math.min(WAY_US_MAX, Math.max(0, times.wayUs));
+  return Math.min(INSTANCE_DEPTH_MAX, Math.max(DEPTH_MIN, Math.floor(aheadUs / times.runUs)));
 }
 
-/** The mean moves by an eighth of each difference, so that one slow batch does not set the depth. */
+/** The means move by an eighth of each difference, so that one slow batch does not set the depth. */
 const WEIGHT = 1 / 8;
 
-/** The next mean after a batch that took so long. */
-export function nextMeanRunUs(meanRunUs: number | undefined, runUs: number): number {
-  return meanRunUs === undefined ? runUs : meanRunUs + (runUs - meanRunUs) * WEIGHT;
+/** The next means after a batch that took so long. */
+export function nextMeanTimes(means: BatchTimes | undefined, { runUs, wayUs }: BatchTimes): BatchTimes {
+  if (means === undefined) return { runUs, wayUs };
+  return {
+    runUs: means.runUs + (runUs - means.runUs) * WEIGHT,
+    wayUs: means.wayUs + (wayUs - means.wayUs) * WEIGHT,
+  };
 }

@@ -3,6 +3,7 @@ import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { Collector } from './blob-collector.ts';
 import type { Interruptions } from './interruptions.ts';
 import type { MailboxLimits } from './mailbox.ts';
+import type { NextTurn } from './next-turn.ts';
 import { BLOCKING_S_MAX, type RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { isRefusal } from './redis-outbox.ts';
@@ -33,6 +34,7 @@ interface InboxParts {
   readonly ttlMs: number;
   readonly heartbeatMs: number;
   readonly clock: Clock;
+  readonly nextTurn: NextTurn;
   readonly log: Log;
   readonly interruptions: Interruptions;
 }
@@ -112,8 +114,12 @@ export function openInbox(parts: InboxParts): Inbox {
   const read = async () => {
     while (!closed) {
       const reply = await popping.client.blmpopBuffer(BLOCKING_S_MAX, 1, list, 'LEFT', 'COUNT', popMessages);
-      const handedOn = reply !== null && !closed ? deliver(reply[1]) : undefined;
-      if (handedOn !== undefined) await handedOn;
+      if (reply !== null && !closed) {
+        const handedOn = deliver(reply[1]);
+        if (handedOn !== undefined) await handedOn;
+        // First what these lead to, then the next: under load more has gathered by then, and one pop takes it.
+        await new Promise<void>((resolve) => parts.nextTurn(resolve));
+      }
     }
   };
 

@@ -3,6 +3,7 @@ import type { Clock, Log } from '@nereid/runtime';
 import type { Stored } from './blob-redis.ts';
 import type { Interruptions } from './interruptions.ts';
 import type { RefusalReason } from './mailbox.ts';
+import type { NextTurn } from './next-turn.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { type MailboxScripts, PUSH_GONE } from './redis-scripts.ts';
@@ -38,6 +39,7 @@ interface OutboxParts {
   /** For so long after a lost connection no mailbox counts as gone: a Redis that began anew knows none. */
   readonly graceMs: number;
   readonly clock: Clock;
+  readonly nextTurn: NextTurn;
   readonly log: Log;
   readonly interruptions: Interruptions;
   /** Waits while the receiver is a mailbox of this process that is not open in Redis yet. */
@@ -60,14 +62,17 @@ export interface Outbox {
 
 /**
  * What waits to be pushed, per receiver. A lane is *absent* while nothing is to be sent; the first send makes it, and
- * in a microtask it *runs*: takes what has gathered, pushes it by one script call, waits for the answer, and so on until
- * nothing is left. So there is one push under way per receiver, which keeps the order even where Redis asks
- * for the script's text or a Cluster redirects, and under load the pushes grow instead of becoming more.
+ * once this turn of the event loop has handled what came it *runs*: takes what has gathered, pushes it by one script
+ * call, waits for the answer, and so on until nothing is left. So there is one push under way per receiver, which keeps
+ * the order even where Redis asks for the script's text or a Cluster redirects, and under load the pushes grow instead
+ * of becoming more.
  * A push whose answer was lost may have happened: it is never repeated.
  */
 export function createOutbox(parts: OutboxParts): Outbox {
   const { connection, scripts, keys, clock, log, interruptions } = parts;
   const lanes = new Map<ProcessId, Outgoing[]>();
+  /** Lanes made in this turn. */
+  let begun: [to: ProcessId, lane: Outgoing[]][] = [];
   let waitingMessages = 0;
   let waitingBytes = 0;
   let goneBelievedFromUs = 0;
@@ -153,6 +158,12 @@ export function createOutbox(parts: OutboxParts): Outbox {
     idleWaits = [];
   };
 
+  const startBegun = () => {
+    const starting = begun;
+    begun = [];
+    for (const [to, lane] of starting) void start(to, lane);
+  };
+
   connection.watch((event) => {
     if (event === 'lost') broke();
     else interruptions.works(connection);
@@ -181,7 +192,7 @@ export function createOutbox(parts: OutboxParts): Outbox {
       }
       const made = [outgoing];
       lanes.set(to, made);
-      queueMicrotask(() => void start(to, made));
+      if (begun.push([to, made]) === 1) parts.nextTurn(startBegun);
     },
     idle() {
       return lanes.size === 0 ? Promise.resolve() : new Promise((resolve) => idleWaits.push(resolve));

@@ -5,6 +5,7 @@ import { createRedisBlobs } from './blob-redis.ts';
 import { type BlobOptions, createBlobStore } from './blob-store.ts';
 import { createInterruptions } from './interruptions.ts';
 import type { LargeTensors, Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
+import type { NextTurn } from './next-turn.ts';
 import type { RedisConnector } from './redis-connection.ts';
 import { type Inbox, openInbox } from './redis-inbox.ts';
 import { redisKeys } from './redis-keys.ts';
@@ -32,6 +33,8 @@ export interface RedisTransportOptions {
   readonly clock: Clock;
   readonly timing: Timing;
   readonly blobs: BlobOptions;
+  /** `setImmediate` by default; simulations have turns of their own. */
+  readonly nextTurn?: NextTurn;
 }
 
 export interface RedisTransport extends Transport {
@@ -56,7 +59,7 @@ export interface RedisTransport extends Transport {
  * their senders repeat what matters. A message that cannot be encoded is refused as 'full' and logged.
  */
 export function createRedisTransport(options: RedisTransportOptions): RedisTransport {
-  const { connector, limits, log, clock, timing } = options;
+  const { connector, limits, log, clock, timing, nextTurn = setImmediate } = options;
   const keys = redisKeys(options.prefix);
   const ttlMs = Math.ceil(MAILBOX_TTL_REGISTRATIONS * timing.registration_ms);
   const interruptions = createInterruptions();
@@ -70,6 +73,7 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
     listTtlMs: ttlMs,
     graceMs: Math.max(timing.lease_ms, timing.worker_registration_ms),
     clock,
+    nextTurn,
     log,
     interruptions,
     opening: (to) => inboxes.get(to)?.opening,
@@ -115,6 +119,7 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
         ttlMs,
         heartbeatMs: timing.heartbeat_ms,
         clock,
+        nextTurn,
         log,
         interruptions,
       });
