@@ -52,7 +52,7 @@ class Mlp(litserve.LitAPI):
 if __name__ == "__main__":
     apis = [
         AddSub(api_path="/add_sub"),
-        # Like the other servers' batching: what has gathered when the worker comes free.
+        # Of waiting 0 or 1 ms, with the queue over ZeroMQ or without, this answered the most requests here.
         Mlp(api_path="/mlp", max_batch_size=16, batch_timeout=0.001),
     ]
     server = litserve.LitServer(apis, accelerator="cpu", devices=1, workers_per_device=1, fast_queue=True)
