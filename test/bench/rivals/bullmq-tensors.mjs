@@ -1,4 +1,4 @@
-// Tensors in a job's data and return value, which are JSON: raw bytes as base64 are smaller and quicker than numbers.
+// Tensors in a job's data and return value, which are JSON: raw bytes as base64, which is shorter than FP32 written as numbers.
 
 const ARRAYS = { FP32: Float32Array, INT32: Int32Array };
 
