@@ -1,13 +1,9 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
-import { CACHE, ROOT } from './checkout.mjs';
 import { SetupError } from './command.mjs';
-import { bestLabel, magikaFeatures } from './magika-features.mjs';
+import { ASK_SAMPLE } from './first-answer-samples.mjs';
 import { sampleRepository } from './samples.mjs';
 
 const ANSWER_LIMIT_MS = 30_000;
 const ROW = Array.from({ length: 16 }, (_, index) => index);
-const EXAMPLE_FILES = ['README.md', 'package.json'];
 
 /**
  * One real inference on each sample model that is served, as lines to print: the answer, and the curl line that
@@ -18,7 +14,10 @@ const EXAMPLE_FILES = ['README.md', 'package.json'];
 export async function firstAnswers(url) {
   const lines = [];
   if (await isReady(url, 'simple')) lines.push(...(await askSimple(url)));
-  if (sampleRepository() !== undefined && (await isReady(url, 'magika'))) lines.push(...(await askMagika(url)));
+  for (const [name, ask] of Object.entries(ASK_SAMPLE)) {
+    if (sampleRepository(name) === undefined || !(await isReady(url, name))) continue;
+    lines.push(...(await ask((model, request) => infer(url, model, request), url)));
+  }
   return lines;
 }
 
@@ -51,26 +50,6 @@ async function askSimple(url) {
   return [
     `simple: [${ROW.join(' ')}] + 1 = [${sum.join(' ')}]; again:`,
     `  curl -s ${url}/v2/models/simple/infer -d '${JSON.stringify(request)}'`,
-  ];
-}
-
-async function askMagika(url) {
-  const example = EXAMPLE_FILES.find((name) => existsSync(join(ROOT, name)));
-  const prepared = magikaFeatures(readFileSync(join(ROOT, example)));
-  if (prepared.features === undefined) return [];
-  const tensor = { name: 'bytes', shape: [1, prepared.features.length], datatype: 'INT32' };
-  const request = { inputs: [{ ...tensor, data: Array.from(prepared.features) }] };
-  const outputs = await infer(url, 'magika', request);
-  const labels = readFileSync(join(sampleRepository(), 'magika', 'labels.txt'), 'utf8')
-    .trimEnd()
-    .split('\n');
-  const { label, score } = bestLabel(outputs.get('target_label')?.data ?? [], labels);
-  if (label === undefined || !(score > 0 && score <= 1.001)) throw new SetupError('magika gave no label');
-  const file = join(CACHE, 'magika-request.json');
-  writeFileSync(file, JSON.stringify(request));
-  return [
-    `magika: ${example} is ${label} (score ${score.toFixed(3)}, label ${labels.indexOf(label)} of labels.txt); again:`,
-    `  curl -s ${url}/v2/models/magika/infer -d @${relative(ROOT, file)}`,
   ];
 }
 

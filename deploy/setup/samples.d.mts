@@ -1,1 +1,1 @@
-export declare function sampleRepository(): string | undefined;
+export declare function sampleRepository(name?: string): string | undefined;

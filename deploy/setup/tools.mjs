@@ -31,11 +31,16 @@ export async function ensurePnpm() {
     const install = ['install', '--prefix', TOOLS, '--no-save', '--no-audit', '--no-fund', '--ignore-scripts=false'];
     const { code, output } = await runCommand(program, [...args, ...install, `pnpm@${version}`], {
       cwd: TOOLS,
-      env: toolEnvironment({ npm_config_workspaces: undefined, npm_config_global: undefined }),
+      env: npmEnvironment(),
       log: 'pnpm',
     });
     if (code !== 0 || installedPnpm() !== version) fail('npm could not install pnpm', output, 'pnpm');
   });
+}
+
+/** The environment of npm: without what an npm that started us was told of workspaces. */
+export function npmEnvironment() {
+  return toolEnvironment({ npm_config_workspaces: undefined, npm_config_global: undefined });
 }
 
 function installedPnpm() {
@@ -47,7 +52,8 @@ function installedPnpm() {
   }
 }
 
-function npmCommand() {
+/** How npm is started: the one that started us, else the one on PATH. */
+export function npmCommand() {
   const script = setting('npm_execpath');
   if (script !== undefined && basename(script) === 'npm-cli.js') return { program: process.execPath, args: [script] };
   const npm = findProgram('npm');

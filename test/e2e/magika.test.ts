@@ -44,14 +44,14 @@ describe('features as the Python package makes them', () => {
   });
 });
 
-const samples = sampleRepository();
+const samples = sampleRepository('magika');
 
 describe.skipIf(samples === undefined).each(MODES)('magika (a sample that is downloaded), in mode %s', (mode) => {
   let served: Deployment;
   let labels: string[];
 
   beforeAll(async () => {
-    served = await deploy(mode, [samples ?? '']);
+    served = await deploy(mode, [samples ?? ''], ['--model-control-mode=explicit', '--load-model=magika']);
     labels = readFileSync(join(samples ?? '', 'magika', 'labels.txt'), 'utf8')
       .trimEnd()
       .split('\n');

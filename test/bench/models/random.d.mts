@@ -1,0 +1,1 @@
+export declare function randomValues(seed: number, count: number): Float32Array<ArrayBuffer>;
