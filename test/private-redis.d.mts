@@ -1,10 +1,11 @@
 export interface PrivateRedis {
   /** `unix://…`, as --redis-url takes it. */
   readonly url: string;
+  readonly socket: string;
   /** Sends one command; its answer as RESP2 has it (text, number, null, lists). */
   ask(...command: readonly string[]): Promise<unknown>;
-  /** Ends it by SIGTERM and starts it again on the same socket and folder; the flags say what it keeps. */
-  restart(): Promise<void>;
+  /** Ends it by the signal, SIGTERM where none is given, and starts it after that time again on the same socket and folder; the flags say what it keeps. */
+  restart(how?: { readonly signal?: NodeJS.Signals; readonly awayMs?: number }): Promise<void>;
   /** Ends it and removes its folder. */
   stop(): Promise<void>;
 }

@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { findProgram } from '../deploy/setup/command.mjs';
 
 const PROGRAMS = ['redis-server', 'valkey-server'];
@@ -25,9 +26,11 @@ export async function startPrivateRedis(flags = []) {
   let server = await start();
   return {
     url: `unix://${socket}`,
+    socket,
     ask: (...command) => askRedis(socket, command),
-    async restart() {
-      await server.stop();
+    async restart({ signal, awayMs = 0 } = {}) {
+      await server.stop(signal);
+      await delay(awayMs);
       server = await start();
     },
     async stop() {
@@ -48,8 +51,8 @@ async function startServer(program, args) {
     });
   });
   return {
-    async stop() {
-      child.kill('SIGTERM');
+    async stop(signal = 'SIGTERM') {
+      child.kill(signal);
       await ended;
     },
   };

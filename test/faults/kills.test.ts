@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { medianGapMs, type RoundsResult, runRounds, unexcused } from './rounds.mjs';
+import { medianGapMs, unexcused } from './figures.mjs';
+import { type RoundsResult, runRounds } from './rounds.mjs';
 
 // Few rounds beside other tests; `node test/faults/run.mjs` does more and holds the figures themselves.
 const ROUNDS = 2;
@@ -31,6 +32,15 @@ test('a 503 says that the request may be sent again', () => {
   }
 });
 
+test('each accepted job ends once, with one kept right result, whoever sent it', () => {
+  expect(result.jobProblems).toEqual([]);
+  for (const by of ['http', 'producer']) {
+    expect(result.jobs.filter((job) => job.by === by).length, by).toBeGreaterThan(0);
+  }
+  expect(result.kept).toBeGreaterThanOrEqual(result.jobs.length);
+  expect(result.producerCode).toBe(0);
+});
+
 test('after a coordinator’s death another owns its models soon', () => {
   expect(medianGapMs(result.faults, 'coordinator')).toBeLessThan(OWNER_GAP_MS_MAX * SLACK);
 });
@@ -39,7 +49,11 @@ test('a worker that took a dead one’s place answers', () => {
   for (const { role, joinMs } of result.faults) if (role === 'worker') expect(joinMs).toEqual(expect.any(Number));
 });
 
-test('nothing of the dead is left in Redis', () => {
+test('no process waits for anything once all is answered', () => {
+  expect(result.held).toEqual([]);
+});
+
+test('nothing of the dead is left in Redis or in shared memory', () => {
   expect(result.left).toEqual([]);
   expect(result.leftAtEnd).toEqual([]);
 });

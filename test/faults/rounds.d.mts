@@ -14,11 +14,26 @@ export interface EndedRequest {
   readonly pid?: number;
   /** What came, where not right. */
   readonly text?: string;
+  /** The header, where refused. */
+  readonly retryAfter?: string | null;
+}
+
+/** A job that was accepted, as its producer saw it end. */
+export interface EndedJob {
+  readonly by: 'http' | 'producer';
+  /** BullMQ's. */
+  readonly id: string;
+  readonly value: number;
+  readonly sentMs: number;
+  readonly endedMs: number;
+  readonly outcome: 'right' | 'wrong' | 'lost';
+  readonly pid?: number;
+  readonly text?: string;
 }
 
 export interface Fault {
   readonly round: number;
-  readonly kind: 'kill' | 'pause' | 'restart';
+  readonly kind: 'kill' | 'pause' | 'restart' | 'outage';
   readonly role: Victim;
   readonly place: number;
   /** When it began, when all ran again, and when its time was over. */
@@ -31,8 +46,10 @@ export interface Fault {
   readonly slowestMs: number;
   /** From the start of a new worker to its first answer. */
   readonly joinMs: number | undefined;
-  /** Until each gateway had given a right answer again, once all ran again. */
+  /** Until each gateway had given a right answer again and each process said that it is ready, once all ran again. */
   readonly healthyMs: number;
+  /** Of a pause: messages that each role refused since. */
+  readonly stale: Readonly<Record<'worker' | 'coordinator' | 'gateway', number>> | undefined;
   readonly right: number;
   readonly wrong: number;
   readonly refused: number;
@@ -41,7 +58,15 @@ export interface Fault {
 
 export interface RoundsResult {
   readonly faults: readonly Fault[];
+  /** Requests, and submissions of jobs that were not accepted. */
   readonly requests: readonly EndedRequest[];
+  readonly jobs: readonly EndedJob[];
+  /** Jobs that Redis held in the end, each with its result. */
+  readonly kept: number;
+  readonly jobProblems: readonly string[];
+  readonly producerCode: number;
+  /** What roles held once all was answered. */
+  readonly held: readonly string[];
   /** What was left of the dead while the others ran, and of all once they had stopped. */
   readonly left: readonly string[];
   readonly leftAtEnd: readonly string[];
@@ -53,7 +78,6 @@ export declare function runRounds(options: {
   readonly rounds: number;
   /** `kill` without it. */
   readonly faults?: readonly FaultName[];
+  readonly timeScale?: number;
   readonly tell?: (fault: Fault) => void;
 }): Promise<RoundsResult>;
-export declare function unexcused(result: Pick<RoundsResult, 'faults' | 'requests'>): readonly EndedRequest[];
-export declare function medianGapMs(faults: readonly Fault[], role: Victim): number;

@@ -1,194 +1,146 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { becomesReady } from '../../deploy/setup/ready.mjs';
 import { clusterOn, flagEnvironment } from '../deployment.mjs';
 import { startPrivateRedis } from '../private-redis.mjs';
-import { leftOfTheDead } from './left-over.mjs';
-import { LOAD_MODEL, LOAD_MODEL_CONFIG, LOAD_MODEL_SOURCE, startLoad } from './load.mjs';
+import { answeringAfterMs, withFigures } from './figures.mjs';
+import { auditJobs } from './job-audit.mjs';
+import { startJobLoad } from './job-load.mjs';
+import { leftOfTheDead, noteIds } from './left-over.mjs';
+import { startLoad } from './load.mjs';
+import { LOAD_MODEL, writeLoadModel } from './load-model.mjs';
+import { createMembers, PLACES, ROLES } from './members.mjs';
+import { startProducer } from './start-producer.mjs';
 
-const PLACES = 2;
 const CLIENTS = 8;
-const READY_LIMIT_MS = 60_000;
-/** Load before the first fault, and between two looks at who works. */
+const JOB_CLIENTS = 4;
+const PRODUCER_CLIENTS = 4;
+const PREFIX = 'bull';
+const QUEUE = `infer.${LOAD_MODEL}`;
+/** Load before the first fault, and after one is over. */
 const SETTLE_MS = 1_000;
 /** A fault that clients still feel after so long is not over by itself. */
 const OVER_LIMIT_MS = 60_000;
 const LOOK_MS = 20;
-const PAUSE_MS = 5_000;
-const ROLES = ['worker', 'coordinator', 'gateway'];
+/** For what processes do after the last answer. */
+const QUIET_LIMIT_MS = 10_000;
 /** What a round may consist of, by name: kinds of fault and whom they befall. */
 export const FAULTS = {
   kill: ROLES.map((role) => ({ kind: 'kill', role })),
   pause: ROLES.map((role) => ({ kind: 'pause', role })),
-  redis: [{ kind: 'restart', role: 'redis' }],
+  redis: ['restart', 'kill', 'outage'].map((kind) => ({ kind, role: 'redis' })),
 };
 
 /**
- * So many rounds under steady load through both gateways; two of each role run. `kill` kills (SIGKILL) a worker, the
- * coordinator that owns the model, and a gateway, in turn, each replaced at once; `pause` stops the same (SIGSTOP) for
- * 5 s; `redis` restarts a Redis that keeps its data.
+ * So many rounds under a steady mixed load: requests and jobs over HTTP through both gateways, and jobs of a plain
+ * BullMQ producer; two of each role run. `kill` kills (SIGKILL) a worker, the coordinator that owns the model, and a
+ * gateway, in turn, each replaced at once; `pause` stops the same (SIGSTOP) for 5 s; `redis` ends a Redis that keeps
+ * its data by SIGTERM and by SIGKILL, each time started again at once, then by SIGTERM for 6 s.
  */
-export async function runRounds({ rounds, faults: names = ['kill'], tell = () => {} }) {
+export async function runRounds({ rounds, faults: names = ['kill'], timeScale = 1, tell = () => {} }) {
   const folder = mkdtempSync(join(tmpdir(), 'nereid-faults-'));
-  writeModel(folder);
+  writeLoadModel(folder);
   const redis = await startPrivateRedis(['--appendonly', 'yes', '--appendfsync', 'everysec']);
-  const environment = flagEnvironment([`--model-repository=${folder}`]);
-  const places = createPlaces(clusterOn(redis, environment));
-  const befall = { kill: places.replace, pause: places.pause, restart: () => redis.restart() };
+  const flags = [`--model-repository=${folder}`, `--time-scale=${timeScale}`];
+  const members = createMembers(clusterOn(redis, flagEnvironment(flags)));
+  const queue = { connection: { path: redis.socket }, name: QUEUE, prefix: PREFIX };
+  const audit = auditJobs(queue);
+  let producer;
   try {
-    await places.startAll();
-    const load = startLoad({ doors: places.door, places: PLACES, clients: CLIENTS });
+    await members.startAll();
+    const load = startLoad({ doors: members.door, places: PLACES, clients: CLIENTS });
+    const jobLoad = startJobLoad({ doors: members.door, places: PLACES, clients: JOB_CLIENTS });
+    producer = startProducer({ ...queue, clients: PRODUCER_CLIENTS });
     await delay(SETTLE_MS);
+    const knownIds = new Set();
     const faults = [];
     for (let round = 0; round < rounds; round += 1) {
-      for (const { kind, role } of names.flatMap((name) => FAULTS[name])) {
-        const place = role === 'coordinator' ? await places.ownerPlace() : round % PLACES;
-        const atMs = performance.now();
-        const during = await befall[kind](role, place);
-        const mendedMs = performance.now();
-        await whenOver(load, mendedMs);
-        const fault = { round, kind, role, place, atMs, mendedMs, endMs: performance.now(), ...during };
-        faults.push(withFigures(fault, load.requests));
+      for (const fault of names.flatMap((name) => FAULTS[name])) {
+        await noteIds(redis, knownIds);
+        const seen = await befall({ ...fault, round }, { members, redis, load });
+        faults.push(withFigures(seen, load.requests));
         tell(faults.at(-1));
       }
     }
     const requests = await load.stop();
-    const left = await leftOfTheDead(redis, ROLES.length * PLACES);
-    const endings = await places.stop();
-    return { faults, requests, left, leftAtEnd: await leftOfTheDead(redis, 0), endings };
+    await jobLoad.stop();
+    const producerCode = await producer.stop();
+    const jobs = [...jobLoad.jobs, ...producer.jobs];
+    const { kept, problems } = await audit.check(jobs);
+    const held = await whenQuiet(members);
+    const look = { knownIds, queue: `${PREFIX}:${QUEUE}` };
+    const left = await leftOfTheDead(redis, { ...look, live: members.count });
+    const endings = await members.stop();
+    return {
+      faults,
+      requests: [...requests, ...jobLoad.refusals],
+      jobs,
+      kept,
+      jobProblems: problems,
+      producerCode,
+      held,
+      left,
+      leftAtEnd: await leftOfTheDead(redis, { ...look, live: 0 }),
+      endings,
+    };
   } finally {
-    places.killAll();
+    producer?.kill();
+    members.killAll();
+    await audit.close();
     await redis.stop();
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-function writeModel(folder) {
-  mkdirSync(join(folder, LOAD_MODEL, '1'), { recursive: true });
-  writeFileSync(join(folder, LOAD_MODEL, 'config.pbtxt'), LOAD_MODEL_CONFIG);
-  writeFileSync(join(folder, LOAD_MODEL, '1', 'model.mjs'), LOAD_MODEL_SOURCE);
+const REDIS_ENDS = {
+  restart: {},
+  kill: { signal: 'SIGKILL' },
+  // Longer than requests wait for an owner.
+  outage: { awayMs: 6_000 },
+};
+
+/** Lets it happen, waits until it is over, and tells what it was. */
+async function befall({ kind, role, round }, { members, redis, load }) {
+  const place = role === 'coordinator' ? await members.ownerPlace() : round % PLACES;
+  const refusedBefore = kind === 'pause' ? await members.refused() : undefined;
+  const atMs = performance.now();
+  const during = await effectOf(kind, role, place, members, redis);
+  const mendedMs = performance.now();
+  const readyMs = await whenOver(load, members, mendedMs);
+  const stale = kind === 'pause' ? difference(await members.refused(), refusedBefore) : undefined;
+  return { round, kind, role, place, atMs, mendedMs, readyMs, endMs: performance.now(), stale, ...during };
 }
 
-/** The processes of each role by place. */
-function createPlaces(cluster) {
-  const members = { worker: [], coordinator: [], gateway: [] };
-  const all = () => Object.values(members).flat();
-  const start = async (role, place) => {
-    const starting = cluster.start(role);
-    members[role][place] = starting;
-    const started = await starting.started;
-    if (role === 'gateway' && !(await becomesReady(started.http, () => hasEnded(started), READY_LIMIT_MS))) {
-      throw new Error(`the gateway is not ready:\n${started.output()}`);
-    }
-    members[role][place] = started;
-  };
-  return {
-    startAll: () =>
-      Promise.all(ROLES.flatMap((role) => Array.from({ length: PLACES }, (_, place) => start(role, place)))),
-    /** The address of the gateway there, once it is ready. */
-    door: (place) => members.gateway[place]?.http,
-    async ownerPlace() {
-      const executed = () => Promise.all(members.coordinator.map(({ metrics }) => executionCount(metrics)));
-      const before = await executed();
-      await delay(SETTLE_MS);
-      const moved = (await executed()).map((count, place) => count - before[place]);
-      return moved.indexOf(Math.max(...moved));
-    },
-    /** Kills the process there and starts another. Returns once that works. */
-    async replace(role, place) {
-      const victim = members[role][place];
-      members[role][place] = undefined;
-      victim.process.kill('SIGKILL');
-      await start(role, place);
-      return { pid: members[role][place].process.pid };
-    },
-    async pause(role, place) {
-      members[role][place].process.kill('SIGSTOP');
-      await delay(PAUSE_MS);
-      members[role][place].process.kill('SIGCONT');
-    },
-    async stop() {
-      const endings = [];
-      for (const role of ROLES.toReversed()) {
-        endings.push(...(await Promise.all(members[role].map((one) => one.stop()))));
-      }
-      return endings;
-    },
-    killAll() {
-      for (const one of all()) if (one !== undefined && !hasEnded(one)) one.process.kill('SIGKILL');
-    },
-  };
+function effectOf(kind, role, place, members, redis) {
+  if (role === 'redis') return redis.restart(REDIS_ENDS[kind]);
+  return kind === 'kill' ? members.replace(role, place) : members.pause(role, place);
 }
 
-function hasEnded({ process }) {
-  return process.exitCode !== null || process.signalCode !== null;
-}
-
-/** Waits until what waited during the fault has ended and each gateway has answered again, and a little longer. */
-async function whenOver(load, mendedMs) {
-  const isOver = () => load.oldestSentMs() > mendedMs && healthyAfterMs(load.requests, mendedMs) < OVER_LIMIT_MS;
-  while (!isOver() && performance.now() - mendedMs < OVER_LIMIT_MS) await delay(LOOK_MS);
-  await delay(SETTLE_MS);
-}
-
-/** How long after that time each gateway had given a right answer to a request of after it. */
-function healthyAfterMs(requests, mendedMs) {
-  const first = Array.from({ length: PLACES }, (_, place) =>
-    requests.find((one) => one.place === place && one.sentMs >= mendedMs && one.outcome === 'right'),
-  );
-  return Math.max(...first.map((one) => (one?.endedMs ?? Number.POSITIVE_INFINITY) - mendedMs));
-}
-
-async function executionCount(metrics) {
-  const text = await (await fetch(`${metrics}/metrics`)).text();
-  const line = text.split('\n').find((one) => one.startsWith(`nv_inference_exec_count{model="${LOAD_MODEL}"`));
-  return line === undefined ? 0 : Number(line.slice(line.lastIndexOf(' ') + 1));
-}
-
-/** What the load saw of a fault: outcomes, the longest time without an answer, when the new worker first answered. */
-function withFigures(fault, requests) {
-  const during = requests.filter(({ endedMs }) => endedMs >= fault.atMs && endedMs <= fault.endMs);
-  const right = during.filter(({ outcome }) => outcome === 'right');
-  const times = [fault.atMs, ...right.map(({ endedMs }) => endedMs).sort((a, b) => a - b), fault.endMs];
-  const gapMs = Math.max(...times.slice(1).map((time, index) => time - times[index]));
-  const first = right.find(({ pid }) => pid === fault.pid);
-  const waits = right.map(({ sentMs, endedMs }) => endedMs - sentMs);
-  const countOf = (outcome) => during.filter((one) => one.outcome === outcome).length;
-  return {
-    ...fault,
-    gapMs: Math.round(gapMs),
-    slowestMs: Math.round(Math.max(0, ...waits)),
-    joinMs: first === undefined ? undefined : Math.round(first.endedMs - fault.mendedMs),
-    healthyMs: Math.round(healthyAfterMs(requests, fault.mendedMs)),
-    right: right.length,
-    wrong: countOf('wrong'),
-    refused: countOf('refused'),
-    broken: countOf('broken'),
-  };
+function difference(after, before) {
+  return Object.fromEntries(Object.entries(after).map(([role, count]) => [role, count - before[role]]));
 }
 
 /**
- * What no fault excuses: a wrong answer, or a connection that broke though its gateway was not killed while it waited.
+ * Waits until what waited during the fault has ended, each gateway has answered again and each process says that it is
+ * ready, and a little longer. Returns how long after it they all said so.
  */
-export function unexcused({ faults, requests }) {
-  const ofDeadGateway = ({ place, sentMs, endedMs }) =>
-    faults.some(
-      (one) =>
-        one.kind === 'kill' &&
-        one.role === 'gateway' &&
-        one.place === place &&
-        sentMs <= one.atMs &&
-        one.atMs <= endedMs,
-    );
-  return requests.filter(
-    (request) => request.outcome === 'wrong' || (request.outcome === 'broken' && !ofDeadGateway(request)),
-  );
+async function whenOver(load, members, mendedMs) {
+  const isLate = () => performance.now() - mendedMs >= OVER_LIMIT_MS;
+  while ((await members.unready()).length > 0 && !isLate()) await delay(LOOK_MS);
+  const readyMs = isLate() ? Number.POSITIVE_INFINITY : performance.now() - mendedMs;
+  const isOver = () => load.oldestSentMs() > mendedMs && answeringAfterMs(load.requests, mendedMs) < OVER_LIMIT_MS;
+  while (!isOver() && !isLate()) await delay(LOOK_MS);
+  await delay(SETTLE_MS);
+  return readyMs;
 }
 
-/** The middle of the longest gaps after the deaths of a role. */
-export function medianGapMs(faults, role) {
-  const gaps = faults.filter((one) => one.kind === 'kill' && one.role === role).map(({ gapMs }) => gapMs);
-  return gaps.sort((a, b) => a - b)[Math.floor((gaps.length - 1) / 2)];
+/** Waits until no role holds anything; returns what they hold all the same. */
+async function whenQuiet(members) {
+  let held = [];
+  for (const start = performance.now(); performance.now() - start < QUIET_LIMIT_MS; await delay(LOOK_MS)) {
+    held = await members.held();
+    if (held.length === 0) break;
+  }
+  return held;
 }

@@ -85,6 +85,10 @@ export interface Coordinator {
   stop(deadlineMs?: number): Promise<void>;
   /** All zero when nothing is going on. */
   readonly counts: CoordinatorCounts;
+  /** Jobs that it has taken and not ended. */
+  readonly heldJobs: number;
+  /** Messages that were meant for another owner or epoch. */
+  readonly refusedMessages: number;
 }
 
 export interface CoordinatorCounts {
@@ -357,6 +361,12 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
         running: queues.reduce((sum, queue) => sum + queue.running, 0),
         waits: conditions.waits,
       };
+    },
+    get heldJobs() {
+      return running?.jobs?.held ?? 0;
+    },
+    get refusedMessages() {
+      return running?.intake.refused ?? 0;
     },
   };
 }

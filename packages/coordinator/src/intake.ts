@@ -43,12 +43,15 @@ export interface Intake {
   taken(model: string): void;
   /** Ends a request in place of a worker. */
   answer(message: InferMessage, error: ErrorInfo): void;
+  /** Messages that were meant for another owner or epoch. */
+  readonly refused: number;
 }
 
 export function createIntake(parts: IntakeParts): Intake {
   const { id, clock, mailbox, directory, models } = parts;
   /** By model and id. */
   const early = new Map<string, Map<string, InferMessage>>();
+  let refused = 0;
 
   /**
    * Whether requests for the model are to wait: gateways may know of a new owner before it does, and
@@ -83,6 +86,7 @@ export function createIntake(parts: IntakeParts): Intake {
   };
 
   const stale = (message: InferMessage | CancelMessage, known: Epoch | null) => {
+    refused++;
     const { model } = message;
     const gateway = message.kind === 'infer' ? message.replyTo : gatewayOf(message.id);
     mailbox.send(gateway, { kind: 'stale', model, id: message.id, known });
@@ -146,6 +150,9 @@ export function createIntake(parts: IntakeParts): Intake {
       const kept = early.get(model);
       early.delete(model);
       for (const message of kept?.values() ?? []) intake.infer(message);
+    },
+    get refused() {
+      return refused;
     },
   };
   return intake;

@@ -58,6 +58,8 @@ export interface Gateway {
   close(deadlineMs?: number): Promise<void>;
   /** Requests without an outcome. */
   readonly waiting: number;
+  /** Answers for which nobody waited any more. */
+  readonly refusedMessages: number;
 }
 
 const STOPPED: Outcome = { ok: false, error: STOPPING };
@@ -103,6 +105,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   let stopping = false;
   let closing: Promise<void> | undefined;
   let closed = false;
+  let refusedMessages = 0;
 
   /** Only one that has taken its models has published what is wanted. */
   const isCoordinated = () =>
@@ -112,7 +115,9 @@ export function createGateway(options: GatewayOptions): Gateway {
   const take = (message: Message) => {
     switch (message.kind) {
       case 'response':
-        if (!infer.response(message)) log.trace({ id: message.id }, 'answer without a waiter');
+        if (infer.response(message)) break;
+        refusedMessages++;
+        log.trace({ id: message.id }, 'answer without a waiter');
         break;
       case 'running':
         infer.running(message);
@@ -194,6 +199,9 @@ export function createGateway(options: GatewayOptions): Gateway {
     },
     get waiting() {
       return pending.size;
+    },
+    get refusedMessages() {
+      return refusedMessages;
     },
   };
 }

@@ -13,6 +13,7 @@ import { type InferInput, type InferResult, inferRequest, inferResult } from './
 import { modelFiles } from './model-files.ts';
 import { type OpenedJobs, openClusterJobs, openPrivateJobs } from './open-jobs.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
+import { addRoleMetrics, coordinatorFigures, gatewayFigures, workerFigures } from './role-metrics.ts';
 import {
   jobsParts,
   loadAtStart,
@@ -128,6 +129,7 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
     async () => newCoordinator(shared, registry, options, files, jobs),
     (started) => started.stop(leftMs()),
   );
+  addRoleMetrics(registry, [gatewayFigures(gateway, jobs), coordinatorFigures(coordinator), workerFigures(worker)]);
   const loadFailures = await loadAtStart(coordinator, options.exitOnError ?? true);
   const http = await lifecycle.add(
     'http',

@@ -7,6 +7,7 @@ import type { ProcessUrls, ServerCounts } from './create-server.ts';
 import { modelFiles, ownModelFiles } from './model-files.ts';
 import { type OpenedJobs, openClusterJobs } from './open-jobs.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
+import { addRoleMetrics, coordinatorFigures, gatewayFigures, workerFigures } from './role-metrics.ts';
 import {
   type Health,
   jobsParts,
@@ -57,6 +58,7 @@ async function startGateway(options: ServerOptions, parts: ProcessParts): Promis
   const gateway = newGateway(shared, options);
   const metrics = await addMetrics(options, parts, gateway);
   const jobs = await addJobs(options, parts);
+  addRoleMetrics(parts.registry, [gatewayFigures(gateway, jobs)]);
   await lifecycle.add(
     'gateway',
     () => gateway.start(),
@@ -87,6 +89,7 @@ async function startCoordinator(options: ServerOptions, parts: ProcessParts): Pr
     async () => newCoordinator(shared, registry, options, files, jobs),
     (started) => started.stop(leftMs()),
   );
+  addRoleMetrics(registry, [coordinatorFigures(coordinator)]);
   const urls = await metrics();
   const loadFailures = await loadAtStart(coordinator, options.exitOnError ?? true);
   health.started = true;
@@ -104,6 +107,7 @@ async function startWorkerRole(options: ServerOptions, parts: ProcessParts): Pro
     () => startWorker(shared, options, files, gpus),
     (started) => started.stop(leftMs()),
   );
+  addRoleMetrics(parts.registry, [workerFigures(worker)]);
   health.started = true;
   const counts = () => ({ batches: worker.counters().batches });
   return { urls: await metrics(), loadFailures: [], stop: parts.stop, ...common(parts), counts, ...health };

@@ -27,6 +27,8 @@ export interface WorkerLoop {
   readonly unsettled: number;
   readonly running: number;
   readonly liveThreads: number;
+  /** Messages of owners that had been replaced. */
+  readonly refused: number;
 }
 
 const NONE: readonly ExecuteEntry[] = [];
@@ -36,6 +38,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
   const models = new Map<string, HostedModel>();
   let executions = 0;
   let stopping = false;
+  let refused = 0;
 
   const modelNamed = (name: string) => {
     const known = models.get(name);
@@ -65,6 +68,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
   const passesFence = (model: HostedModel, sent: Epoch, batch: number) => {
     const highest = model.fence;
     if (highest !== null && compareEpochs(sent, highest) < 0) {
+      refused++;
       mailbox().send(sent.owner, { kind: 'refused', model: model.name, batch, sent, highest });
       return false;
     }
@@ -186,6 +190,9 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     },
     get running() {
       return sum((model) => model.running.size);
+    },
+    get refused() {
+      return refused;
     },
     get liveThreads() {
       return sum((model) => model.liveThreads);

@@ -52,6 +52,8 @@ export interface Worker {
   stop(deadlineMs?: number): Promise<void>;
   /** All zero when nothing is left: batches not answered, requests running, threads. */
   counters(): { readonly batches: number; readonly requests: number; readonly threads: number };
+  /** Messages without effect: of owners that had been replaced, or to an id under which its registration had lapsed. */
+  readonly refusedMessages: number;
 }
 
 /** Where the worker is in the directory; see `createWorker`. */
@@ -87,6 +89,7 @@ export function createWorker(options: WorkerOptions): Worker {
   );
   let standing: Standing = 'new';
   let draining = false;
+  let lapsedMessages = 0;
   /** What came before the directory's word that this worker is registered. */
   let early: Message[] = [];
   let heartbeat: Timer | undefined;
@@ -95,10 +98,13 @@ export function createWorker(options: WorkerOptions): Worker {
   const open = (id: ProcessId): Mailbox => transport.open(id, (messages) => receive(id, messages));
 
   const receive = (id: ProcessId, messages: readonly Message[]) => {
-    if (id !== mailbox.id) return;
-    if (standing === 'new' || standing === 'registering') early.push(...messages);
+    if (id !== mailbox.id) lapsedMessages += messages.length;
+    else if (standing === 'new' || standing === 'registering') early.push(...messages);
     else if (standing === 'registered' && directory.registered(id)) loop.receive(messages);
-    else look();
+    else {
+      lapsedMessages += messages.length;
+      look();
+    }
   };
 
   const register = async () => {
@@ -120,6 +126,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const fence = async () => {
     const old = mailbox;
     mailbox = open(newId());
+    lapsedMessages += early.length;
     early = [];
     log.warn({ worker: old.id, now: mailbox.id }, 'registration lapsed; going on under a new id');
     // The old registration runs out by itself where that fails.
@@ -183,5 +190,8 @@ export function createWorker(options: WorkerOptions): Worker {
       return stopping;
     },
     counters: () => ({ batches: loop.unsettled, requests: loop.running, threads: loop.liveThreads }),
+    get refusedMessages() {
+      return loop.refused + lapsedMessages;
+    },
   };
 }

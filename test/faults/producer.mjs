@@ -1,0 +1,61 @@
+import { Queue, QueueEvents } from 'bullmq';
+import { answerIn, isRight, requestOf, VALUE_MAX } from './load-model.mjs';
+
+// A process of its own with nothing of Nereid: a plain BullMQ producer that adds one job after another for each of so
+// many clients, and waits for each result. Tells its parent of each job whose `add` resolved; ends on any message.
+//   fork('producer.mjs', [JSON.stringify({ connection, name, prefix, clients })])
+
+const WAIT_LIMIT_MS = 60_000;
+/** Apart from the values of other sources, so that no answer fits another's question. */
+const FIRST_VALUE = 600_000_000;
+
+const { connection, name, prefix, clients } = JSON.parse(process.argv[2]);
+const options = { connection, prefix };
+const queue = new Queue(name, options);
+const events = new QueueEvents(name, options);
+// Redis goes away in these runs; both dial again by themselves.
+queue.on('error', () => {});
+events.on('error', () => {});
+let running = true;
+let sent = 0;
+
+async function run() {
+  while (running) {
+    sent += 1;
+    const value = (FIRST_VALUE + sent) % VALUE_MAX;
+    const sentMs = now();
+    let job;
+    try {
+      job = await queue.add('anything', requestOf(value));
+    } catch (error) {
+      process.send({ refused: error.message });
+      continue;
+    }
+    const end = await outcome(job, value);
+    process.send({ job: { by: 'producer', id: job.id, value, sentMs, endedMs: now(), ...end } });
+  }
+}
+
+async function outcome(job, value) {
+  try {
+    const answer = answerIn(await job.waitUntilFinished(events, WAIT_LIMIT_MS));
+    return isRight(answer, value)
+      ? { outcome: 'right', pid: answer.pid }
+      : { outcome: 'wrong', text: `${value}: ${JSON.stringify(answer)}` };
+  } catch (error) {
+    return { outcome: 'lost', text: error.message };
+  }
+}
+
+/** On the clock that processes share. */
+function now() {
+  return performance.timeOrigin + performance.now();
+}
+
+process.once('message', () => {
+  running = false;
+});
+await events.waitUntilReady();
+await Promise.all(Array.from({ length: clients }, run));
+await Promise.all([queue.close(), events.close()]);
+process.disconnect();
