@@ -193,7 +193,7 @@ describe('a job', () => {
 
   test('waits for its delay and goes by priority', async () => {
     const queues = openQueues();
-    await queues.add(model, { ...JOB, id: 'late', delayMs: 300 });
+    await queues.add(model, { ...JOB, id: 'late', createdMs: Date.now(), delayMs: 300 });
     await queues.add(model, { ...JOB, id: 'low', priority: 5 });
     await queues.add(model, { ...JOB, id: 'high', priority: 1 });
     expect((await queues.find(model, 'late'))?.state).toBe('delayed');
@@ -310,6 +310,22 @@ describe('waiting for a job', () => {
     await queues.close();
     expect(await closed).toMatchObject({ state: 'waiting' });
     expect(queues.waiters).toBe(0);
+  });
+
+  test('goes on by itself when its connections break, without the 5 s for which BullMQ then hears nothing', async () => {
+    const queues = openQueues();
+    const { taker, arrived } = take(queues);
+    await queues.add(model, JOB);
+    await arrived(1);
+    const waited = queues.wait(model, 'A1', 60_000);
+    const admin = new Redis({ path: server.socket });
+    cleanups.push(() => admin.disconnect());
+    const listening = async () => /cmd=xread/.test(String(await admin.client('LIST')));
+    await expect.poll(listening).toBe(true);
+    await admin.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await expect.poll(listening, { timeout: 4_000 }).toBe(true);
+    await taker.complete('A1', 'late');
+    expect(await waited).toMatchObject({ state: 'completed', result: 'late' });
   });
 
   test('misses none of 1,000 short jobs (BC-127)', async () => {

@@ -45,6 +45,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const { connector, timing, clock, log, prefix = PREFIX } = options;
   const queues = new Map<string, Queue>();
   const events = new Map<string, Promise<JobEvents>>();
+  const closings = new Set<Promise<void>>();
   /** Ends the pause of each waiter. */
   const waiters = new Set<() => void>();
   let connection: RedisConnection | undefined;
@@ -52,8 +53,29 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 
   const connected = () => {
     if (closing !== undefined) throw new NereidError('UNAVAILABLE', 'the job queues are closed');
-    connection ??= connector.connect('jobs');
+    if (connection === undefined) {
+      connection = connector.connect('jobs');
+      connection.watch((event) => {
+        if (event === 'lost') reopenEvents();
+      });
+    }
     return connection;
+  };
+
+  /** BullMQ listens again only seconds after a loss; each waiter opens its queue's events anew, and looks. */
+  const reopenEvents = () => {
+    const deaf = [...events.values()];
+    events.clear();
+    for (const opening of deaf) closeEvents(opening);
+    for (const waiter of [...waiters]) waiter();
+  };
+
+  const closeEvents = (opening: Promise<JobEvents>) => {
+    const closed = opening
+      .then((open) => open.close())
+      .catch((error) => log.debug({ err: error }, 'job events not closed'))
+      .finally(() => closings.delete(closed));
+    closings.add(closed);
   };
 
   const queueOf = (model: string) => {
@@ -116,13 +138,15 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     const known = events.get(model);
     if (known !== undefined) return known;
     const idle = () => {
-      events.delete(model);
-      opening.then((open) => open.close()).catch((error) => log.debug({ err: error }, 'job events not closed'));
+      if (events.get(model) === opening) events.delete(model);
+      closeEvents(opening);
     };
     const { client } = connected();
     const opening = openJobEvents({ clock, log, client, queue: queueOf(model), idle });
     events.set(model, opening);
-    opening.catch(() => events.delete(model));
+    opening.catch(() => {
+      if (events.get(model) === opening) events.delete(model);
+    });
     return opening;
   };
 
@@ -144,15 +168,19 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     const waiter = () => wake();
     waiters.add(waiter);
     signal?.addEventListener('abort', waiter);
-    let stop: (() => void) | undefined;
+    let listening: { readonly to: JobEvents; readonly stop: () => void } | undefined;
+    let ended = false;
+    const told = () => {
+      ended = true;
+      wake();
+    };
     try {
-      const open = await ask(() => eventsOf(model));
-      let ended = false;
-      stop = open.listen(id, () => {
-        ended = true;
-        wake();
-      });
       for (;;) {
+        const open = await ask(() => eventsOf(model));
+        if (listening?.to !== open) {
+          listening?.stop();
+          listening = { to: open, stop: open.listen(id, told) };
+        }
         ended = false;
         const job = await find(model, id);
         const leftUs = untilUs - clock.nowUs();
@@ -169,7 +197,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
         if (closing !== undefined) return job;
       }
     } finally {
-      stop?.();
+      listening?.stop();
       waiters.delete(waiter);
       signal?.removeEventListener('abort', waiter);
     }
@@ -177,9 +205,9 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 
   const shutDown = async () => {
     for (const waiter of [...waiters]) waiter();
-    const open = await Promise.allSettled(events.values());
+    for (const opening of events.values()) closeEvents(opening);
     events.clear();
-    await Promise.all(open.map((each) => (each.status === 'fulfilled' ? each.value.close() : undefined)));
+    await Promise.all(closings);
     await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
     queues.clear();
     connection?.close();
