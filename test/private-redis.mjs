@@ -26,7 +26,8 @@ export async function startPrivateRedis(flags = []) {
   let server = await start();
   return {
     url: `unix://${socket}`,
-    socket,
+    connection: { path: socket },
+    jobPrefix: 'bull',
     ask: (...command) => askRedis(socket, command),
     async restart({ signal, awayMs = 0 } = {}) {
       await server.stop(signal);

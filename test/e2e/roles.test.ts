@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { ROOT } from '../../deploy/setup/checkout.mjs';
@@ -18,6 +20,7 @@ let commands: Command[] = [];
 beforeAll(async () => {
   redis = await startPrivateRedis();
   await redis.ask('ACL', 'SETUSER', 'lent', 'on', '>secret-1', '~nereid:*', '~bull:*', '&*', '+@all');
+  await redis.ask('ACL', 'SETUSER', 'no-jobs', 'on', '>secret-3', '~nereid:*', '&*', '+@all');
   await redis.ask('ACL', 'SETUSER', 'reader', 'on', '>secret-2', '~*', '&*', '+@read', '+@connection', '+info');
 });
 afterAll(async () => {
@@ -73,8 +76,33 @@ describe('a role by itself', () => {
       3,
       /does not let this user run .*ACL SETUSER/,
     ],
+    [
+      'no permission for jobs',
+      () => ['gateway', urlFor('no-jobs:secret-3'), ...ANY_PORTS.gateway],
+      3,
+      /does not let this user read bull:\*.*extend its rule by ~bull:\*/,
+    ],
+    [
+      'a Cluster and a job prefix without a hash tag',
+      () => ['coordinator', SAMPLES, '--redis-url=redis://127.0.0.1:1,127.0.0.1:2'],
+      2,
+      /--job-prefix=bull has no hash tag.*'\{bull-%m\}'/,
+    ],
   ])('%s is told in one line', async (_rule, args, code, text) => {
     await expectOneLine(run(args()), code, text);
+  });
+
+  test.each([
+    ['an old Redis', 'redis_version:6.2.14', /is Redis 6\.2\.14, which is too old: use Redis 7\.0 or Valkey 7\.2/],
+    ['a replica', 'redis_version:7.0.15\r\nrole:slave', /is a replica: give the primary/],
+    ['a node of a Cluster', 'redis_version:7.0.15\r\ncluster_enabled:1', /is a node of a Cluster: list its nodes/],
+  ])('%s is told in one line', async (_rule, info, text) => {
+    const pretended = await pretendRedis(info);
+    try {
+      await expectOneLine(run(['coordinator', SAMPLES, `--redis-url=${pretended.url}`]), 3, text);
+    } finally {
+      pretended.close();
+    }
   });
 
   test('a Redis that may evict keys is refused unless that is allowed', async () => {
@@ -143,6 +171,18 @@ describe('the roles in the least convenient order', () => {
     expect([ending.code, ending.output]).toEqual([0, expect.not.stringContaining('Exit timeout')]);
   });
 });
+
+/** Answers every command with this text of INFO. */
+async function pretendRedis(info: string): Promise<{ readonly url: string; close(): void }> {
+  const server = createServer((socket) => {
+    const answer = `$${info.length}\r\n${info}\r\n`;
+    socket.on('data', (commands) => socket.write(answer.repeat(commands.toString().split('*').length - 1)));
+    socket.on('error', () => {});
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return { url: `redis://127.0.0.1:${port}`, close: () => server.close() };
+}
 
 async function expectOneLine(command: Command, code: number, text: RegExp): Promise<void> {
   const ending = await command.ended;

@@ -9,10 +9,13 @@ const SHARED_MEMORY = '/dev/shm';
 const LIMIT_MS = 20_000;
 const LOOK_MS = 200;
 const PROCESS_ID = /(?:gw|co|wk)-[0-9a-z]+/g;
-/** Of the cluster, however many live. Writers are kept so that late copies of their calls do nothing. */
-const CLUSTER_KEYS = ['meta', 'writers', 'writers-until'];
+/**
+ * Of the cluster, however many live. Writers are kept so that late copies of their calls do nothing, records where the
+ * last coordinator leaves its models to another that it takes for living.
+ */
+const CLUSTER_KEYS = ['meta', 'writers', 'writers-until', 'records', 'record-versions'];
 /** While one lives. */
-const LIVING_KEYS = ['processes', 'processes-until', 'owners', 'owners-until', 'records', 'record-versions'];
+const LIVING_KEYS = ['processes', 'processes-until', 'owners', 'owners-until'];
 /** Of a queue whose jobs have all ended: BullMQ's notes and events, and those that are kept. */
 const QUEUE_KEYS = ['meta', 'id', 'events', 'marker', 'completed', 'stalled-check'];
 

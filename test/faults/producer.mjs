@@ -1,4 +1,5 @@
 import { Queue, QueueEvents } from 'bullmq';
+import { bullmqConnection } from './bullmq-connection.mjs';
 import { answerIn, isRight, requestOf, VALUE_MAX } from './load-model.mjs';
 
 // A process of its own with nothing of Nereid: a plain BullMQ producer that adds one job after another for each of so
@@ -10,12 +11,11 @@ const WAIT_LIMIT_MS = 60_000;
 const FIRST_VALUE = 600_000_000;
 
 const { connection, name, prefix, clients } = JSON.parse(process.argv[2]);
-const options = { connection, prefix };
-const queue = new Queue(name, options);
-const events = new QueueEvents(name, options);
+const connections = [bullmqConnection(connection), bullmqConnection(connection)];
+const queue = new Queue(name, { connection: connections[0], prefix });
+const events = new QueueEvents(name, { connection: connections[1], prefix });
 // Redis goes away in these runs; both dial again by themselves.
-queue.on('error', () => {});
-events.on('error', () => {});
+for (const each of [queue, events, ...connections]) each.on('error', () => {});
 let running = true;
 let sent = 0;
 
@@ -58,4 +58,5 @@ process.once('message', () => {
 await events.waitUntilReady();
 await Promise.all(Array.from({ length: clients }, run));
 await Promise.all([queue.close(), events.close()]);
+for (const each of connections) each.disconnect();
 process.disconnect();

@@ -1,6 +1,6 @@
 import type { Ending } from '../command.mjs';
 
-export type FaultName = 'kill' | 'pause' | 'redis';
+export type FaultName = 'kill' | 'pause' | 'redis' | 'failover';
 export type Victim = 'worker' | 'coordinator' | 'gateway' | 'redis';
 
 /** A request that has ended: `right`, `wrong`, `refused` (503) or `broken` (no answer). */
@@ -33,7 +33,7 @@ export interface EndedJob {
 
 export interface Fault {
   readonly round: number;
-  readonly kind: 'kill' | 'pause' | 'restart' | 'outage';
+  readonly kind: 'kill' | 'pause' | 'restart' | 'outage' | 'failover';
   readonly role: Victim;
   readonly place: number;
   /** When it began, when all ran again, and when its time was over. */
@@ -64,6 +64,8 @@ export interface RoundsResult {
   /** Jobs that Redis held in the end, each with its result. */
   readonly kept: number;
   readonly jobProblems: readonly string[];
+  /** Problems that a failover of Redis may bring. */
+  readonly excusedJobs: readonly string[];
   readonly producerCode: number;
   /** What roles held once all was answered. */
   readonly held: readonly string[];
@@ -78,6 +80,8 @@ export declare function runRounds(options: {
   readonly rounds: number;
   /** `kill` without it. */
   readonly faults?: readonly FaultName[];
+  /** `single` without it. */
+  readonly form?: 'single' | 'cluster' | 'sentinel';
   readonly timeScale?: number;
   readonly tell?: (fault: Fault) => void;
 }): Promise<RoundsResult>;

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { clusterOn, flagEnvironment } from '../deployment.mjs';
-import { startPrivateRedis } from '../private-redis.mjs';
 import { answeringAfterMs, withFigures } from './figures.mjs';
 import { auditJobs } from './job-audit.mjs';
 import { startJobLoad } from './job-load.mjs';
@@ -11,12 +10,12 @@ import { leftOfTheDead, noteIds } from './left-over.mjs';
 import { startLoad } from './load.mjs';
 import { LOAD_MODEL, writeLoadModel } from './load-model.mjs';
 import { createMembers, PLACES, ROLES } from './members.mjs';
+import { REDIS_FORMS } from './redis-forms.mjs';
 import { startProducer } from './start-producer.mjs';
 
 const CLIENTS = 8;
 const JOB_CLIENTS = 4;
 const PRODUCER_CLIENTS = 4;
-const PREFIX = 'bull';
 const QUEUE = `infer.${LOAD_MODEL}`;
 /** Load before the first fault, and after one is over. */
 const SETTLE_MS = 1_000;
@@ -30,21 +29,24 @@ export const FAULTS = {
   kill: ROLES.map((role) => ({ kind: 'kill', role })),
   pause: ROLES.map((role) => ({ kind: 'pause', role })),
   redis: ['restart', 'kill', 'outage'].map((kind) => ({ kind, role: 'redis' })),
+  failover: [{ kind: 'failover', role: 'redis' }],
 };
 
 /**
  * So many rounds under a steady mixed load: requests and jobs over HTTP through both gateways, and jobs of a plain
  * BullMQ producer; two of each role run. `kill` kills (SIGKILL) a worker, the coordinator that owns the model, and a
  * gateway, in turn, each replaced at once; `pause` stops the same (SIGSTOP) for 5 s; `redis` ends a Redis that keeps
- * its data by SIGTERM and by SIGKILL, each time started again at once, then by SIGTERM for 6 s.
+ * its data by SIGTERM and by SIGKILL, each time started again at once, then by SIGTERM for 6 s;
+ * `failover` kills the primary that a Sentinel watches. Each form of Redis has the faults of REDIS_FORMS.
  */
-export async function runRounds({ rounds, faults: names = ['kill'], timeScale = 1, tell = () => {} }) {
+export async function runRounds({ rounds, faults: names = ['kill'], form = 'single', timeScale = 1, tell = () => {} }) {
   const folder = mkdtempSync(join(tmpdir(), 'nereid-faults-'));
   writeLoadModel(folder);
-  const redis = await startPrivateRedis(['--appendonly', 'yes', '--appendfsync', 'everysec']);
-  const flags = [`--model-repository=${folder}`, `--time-scale=${timeScale}`];
+  const redis = await REDIS_FORMS[form].start();
+  const { connection, jobPrefix } = redis;
+  const flags = [`--model-repository=${folder}`, `--time-scale=${timeScale}`, `--job-prefix=${jobPrefix}`];
   const members = createMembers(clusterOn(redis, flagEnvironment(flags)));
-  const queue = { connection: { path: redis.socket }, name: QUEUE, prefix: PREFIX };
+  const queue = { connection, name: QUEUE, prefix: jobPrefix.replaceAll('%m', LOAD_MODEL) };
   const audit = auditJobs(queue);
   let producer;
   try {
@@ -67,9 +69,9 @@ export async function runRounds({ rounds, faults: names = ['kill'], timeScale = 
     await jobLoad.stop();
     const producerCode = await producer.stop();
     const jobs = [...jobLoad.jobs, ...producer.jobs];
-    const { kept, problems } = await audit.check(jobs);
+    const { kept, problems, excused } = await audit.check(jobs, faults);
     const held = await whenQuiet(members);
-    const look = { knownIds, queue: `${PREFIX}:${QUEUE}` };
+    const look = { knownIds, queue: `${queue.prefix}:${QUEUE}` };
     const left = await leftOfTheDead(redis, { ...look, live: members.count });
     const endings = await members.stop();
     return {
@@ -78,6 +80,7 @@ export async function runRounds({ rounds, faults: names = ['kill'], timeScale = 
       jobs,
       kept,
       jobProblems: problems,
+      excusedJobs: excused,
       producerCode,
       held,
       left,
@@ -108,11 +111,13 @@ async function befall({ kind, role, round }, { members, redis, load }) {
   const during = await effectOf(kind, role, place, members, redis);
   const mendedMs = performance.now();
   const readyMs = await whenOver(load, members, mendedMs);
+  await during?.follow?.();
   const stale = kind === 'pause' ? difference(await members.refused(), refusedBefore) : undefined;
   return { round, kind, role, place, atMs, mendedMs, readyMs, endMs: performance.now(), stale, ...during };
 }
 
 function effectOf(kind, role, place, members, redis) {
+  if (kind === 'failover') return redis.failOver();
   if (role === 'redis') return redis.restart(REDIS_ENDS[kind]);
   return kind === 'kill' ? members.replace(role, place) : members.pause(role, place);
 }

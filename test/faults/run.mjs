@@ -1,17 +1,22 @@
 import { parseArgs } from 'node:util';
 import { gapsMs, medianGapMs } from './figures.mjs';
 import { problemsOf } from './problems.mjs';
+import { REDIS_FORMS } from './redis-forms.mjs';
 import { FAULTS, runRounds } from './rounds.mjs';
 
 // Faults under a mixed load, in rounds, and a check of what clients saw: `kill` a worker, a coordinator and a gateway
-// in turn, `pause` each for 5 s, end `redis` by SIGTERM, by SIGKILL and for 6 s.
+// in turn, `pause` each for 5 s, end `redis` by SIGTERM, by SIGKILL and for 6 s. On a Redis Cluster, or on one with a Sentinel, where `failover` kills
+// the primary:
 //   node test/faults/run.mjs [--rounds 10] [--faults kill,pause,redis] [--time-scale 1]
+//   node test/faults/run.mjs --redis cluster [--faults kill,pause]
+//   node test/faults/run.mjs --redis sentinel [--faults kill,pause,failover]
 // The exit code is 1 where anything is wrong.
 
 const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '10' },
     faults: { type: 'string', default: 'kill' },
+    redis: { type: 'string', default: 'single' },
     'time-scale': { type: 'string', default: '1' },
   },
 });
@@ -24,6 +29,13 @@ if (!Number.isInteger(rounds) || rounds < 1) {
 if (!faults.every((name) => Object.hasOwn(FAULTS, name))) {
   fail(`--faults=${values.faults} is not allowed: give some of ${Object.keys(FAULTS).join(',')}`);
 }
+const form = values.redis;
+if (!Object.hasOwn(REDIS_FORMS, form)) {
+  fail(`--redis=${form} is not allowed: give one of ${Object.keys(REDIS_FORMS).join(', ')}`);
+}
+const ofRedis = Object.values(REDIS_FORMS).flatMap((one) => one.faults);
+const foreign = faults.find((name) => ofRedis.includes(name) && !REDIS_FORMS[form].faults.includes(name));
+if (foreign !== undefined) fail(`--faults=${foreign} is not of --redis=${form}`);
 if (!(timeScale > 0)) fail(`--time-scale=${values['time-scale']} is not allowed: give a number above 0`);
 
 function fail(text) {
@@ -31,7 +43,7 @@ function fail(text) {
   process.exit(2);
 }
 
-const result = await runRounds({ rounds, faults, timeScale, tell: (fault) => console.log(line(fault)) });
+const result = await runRounds({ rounds, faults, form, timeScale, tell: (fault) => console.log(line(fault)) });
 
 function line({ round, kind, role, gapMs, slowestMs, joinMs, healthyMs, right, wrong, refused, broken, stale }) {
   return [
@@ -64,5 +76,6 @@ for (const role of ['worker', 'coordinator', 'gateway']) {
   if (gaps.length > 0)
     console.log(`gaps after a ${role}'s death: ${gaps.join(', ')} ms; median ${medianGapMs(result.faults, role)} ms`);
 }
+for (const text of result.excusedJobs) console.log(`excused by a failover: ${text}`);
 console.log(problems.length === 0 ? 'nothing wrong' : `${problems.length} problems`);
 process.exitCode = problems.length === 0 ? 0 : 1;

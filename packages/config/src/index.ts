@@ -19,6 +19,7 @@ export { backendSettings, DEFAULTS, type Options } from './options.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
 export { parseModelConfig } from './parse-model-config.ts';
 export { LOAD_FAILED, type ModelSource, modelVersions, type ReadModelOptions, readModel } from './read-model.ts';
+export { hasHashTag } from './redis-hash-tag.ts';
 export { listModels, type RepositoryEntry } from './repository.ts';
 export { compareVersions } from './select-versions.ts';
 export { unsupportedReason, unsupportedScheduling } from './unsupported-reason.ts';

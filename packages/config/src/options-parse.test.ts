@@ -233,6 +233,10 @@ describe('refusals name the flag and what is allowed', () => {
     [['--redis-prefix={a}'], "--redis-prefix: '{a}' is not allowed; give letters, digits and _ . : -"],
     [['--job-prefix='], "--job-prefix: '' is not allowed; give a text without blanks"],
     [
+      ['--redis-url=redis://a:1,b:2'],
+      "--job-prefix=bull has no hash tag, so that a Redis Cluster cannot keep a queue in one place: give e.g. --job-prefix='{bull-%m}'",
+    ],
+    [
       ['--worker-models=a,,b'],
       "--worker-models: '' is not allowed; give names of models with commas between them; * stands for any text, ? for one character",
     ],
@@ -280,8 +284,8 @@ describe('--redis-url', () => {
     'redis-sentinel://a:26379,b:26379/mymaster',
     'redis://a:7000,redis://b:7000',
   ])('%j', (url) => {
-    expect(accept({ argv: [REPOSITORY, `--redis-url=${url}`] }).redisUrl).toBe(url);
-    expect(accept({ env: { NEREID_REDIS_URL: url } }).redisUrl).toBe(url);
+    expect(accept({ argv: [REPOSITORY, `--redis-url=${url}`, '--job-prefix={b}'] }).redisUrl).toBe(url);
+    expect(accept({ env: { NEREID_REDIS_URL: url, NEREID_JOB_PREFIX: '{b}' } }).redisUrl).toBe(url);
   });
 
   it.each(['host:6379', 'http://host', 'redis:host', 'unix://socket'])('%j is refused, and not shown', (url) => {
@@ -326,6 +330,16 @@ describe('roles apart', () => {
     ['worker', '--http-prot=2', 'unknown option --http-prot: see `nereid worker --help`'],
   ])('%s refuses %s', (role, flag, text) => {
     expect(error(role, { argv: [flag] })).toBe(text);
+  });
+
+  it.each<[FlagRole, string, string]>([
+    ['worker', 'redis://a:1,b:2', 'bull'],
+    ['gateway', 'redis://u:x,y@a:1,b:2', '{bull-%m}'],
+    ['gateway', 'redis://u:x,y@a:1', 'bull'],
+    ['coordinator', 'redis-sentinel://a:1,b:2/name', 'bull'],
+  ])('%s takes %s with the job prefix %s', (role, url, prefix) => {
+    const given = { env: { NEREID_REDIS_URL: url, NEREID_JOB_PREFIX: prefix } };
+    expect(options(role, given)).toMatchObject(role === 'worker' ? {} : { jobPrefix: prefix });
   });
 
   it('flags of other roles in the environment and the file, which roles share, are left unread', () => {

@@ -17,6 +17,7 @@ import {
   WORKER,
 } from './flag-meta.ts';
 import { LIMITS } from './limits.ts';
+import { hasHashTag, isClusterUrl } from './redis-hash-tag.ts';
 
 /** Defaults that hold for the in-process API (`createServer`) too. */
 export const DEFAULTS = {
@@ -354,6 +355,9 @@ export function optionsConflict(options: Options, role?: FlagRole): string | und
     ) {
       return `--metrics-port and --http-port are both ${options.httpPort}: give each a port of its own`;
     }
+  }
+  if (role !== 'worker' && isClusterUrl(options.redisUrl) && !hasHashTag(options.jobPrefix)) {
+    return `--job-prefix=${options.jobPrefix} has no hash tag, so that a Redis Cluster cannot keep a queue in one place: give e.g. --job-prefix='{bull-%m}'`;
   }
   return undefined;
 }

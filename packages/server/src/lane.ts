@@ -96,7 +96,8 @@ export async function openRedisLane(parts: RedisLaneParts): Promise<Lane> {
   }
 }
 
-function redisUnusable(cause: unknown): unknown {
+/** Gives an error the reason that the Redis cannot be used. */
+export function redisUnusable(cause: unknown): unknown {
   if (!(cause instanceof NereidError)) return cause;
   return new NereidError(cause.code, cause.message, { reason: REDIS_UNUSABLE, cause });
 }

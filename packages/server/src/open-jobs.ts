@@ -1,6 +1,8 @@
+import { DEFAULTS, hasHashTag } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import {
+  checkJobKeys,
   checkRedis,
   connectRedis,
   createJobQueues,
@@ -10,7 +12,7 @@ import {
 } from '@nereid/transport';
 import { openDataDirectory } from './data-directory.ts';
 import { startEmbeddedRedis } from './embedded-redis.ts';
-import { REDIS_PREFIX } from './lane.ts';
+import { REDIS_PREFIX, redisUnusable } from './lane.ts';
 import type { PrivateRedisOptions } from './server-options.ts';
 
 /** Where jobs are. */
@@ -30,9 +32,23 @@ export interface JobsParts {
 
 const NONE: OpenedJobs = { queues: undefined, hint: undefined, close: async () => {} };
 
-/** Jobs in the cluster's Redis, whose connector closes with its lane. */
-export function openClusterJobs(connector: RedisConnector | undefined, parts: JobsParts): OpenedJobs {
+/**
+ * Jobs in the cluster's Redis, whose connector closes with its lane. Throws INVALID_ARG for a prefix
+ * that a Cluster cannot use, UNAVAILABLE with REDIS_UNUSABLE for one that its user may not use.
+ */
+export async function openClusterJobs(connector: RedisConnector | undefined, parts: JobsParts): Promise<OpenedJobs> {
   if (connector === undefined) return NONE;
+  // BullMQ's scripts use several keys of a queue at once.
+  const prefix = parts.prefix ?? DEFAULTS.job_prefix;
+  if (connector.cluster && !hasHashTag(prefix)) {
+    const text = "jobPrefix needs a hash tag where Redis is a Cluster, e.g. '{bull-%m}'";
+    throw new NereidError('INVALID_ARG', text, { field: 'jobPrefix' });
+  }
+  try {
+    await checkJobKeys(connector, prefix);
+  } catch (failure) {
+    throw redisUnusable(failure);
+  }
   const queues = jobQueues(connector, parts);
   return { queues, hint: undefined, close: () => queues.close() };
 }

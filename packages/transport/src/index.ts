@@ -8,7 +8,7 @@ export { newJobId, parsePublicJobId, publicJobId } from './jobs-names.ts';
 export { createLocalDirectory } from './local-directory.ts';
 export { createLocalTransport } from './local-transport.ts';
 export type { LargeTensors, Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
-export { checkRedis, type RedisCheck, type RedisCheckOptions } from './redis-checks.ts';
+export { checkJobKeys, checkRedis, type RedisCheck, type RedisCheckOptions } from './redis-checks.ts';
 export {
   connectRedis,
   type RedisClient,

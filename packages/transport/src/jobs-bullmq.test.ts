@@ -322,7 +322,7 @@ describe('waiting for a job', () => {
     cleanups.push(() => admin.disconnect());
     const listening = async () => /cmd=xread/.test(String(await admin.client('LIST')));
     await expect.poll(listening).toBe(true);
-    await admin.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await expect.poll(listening, { timeout: 4_000 }).toBe(true);
     await taker.complete('A1', 'late');
     expect(await waited).toMatchObject({ state: 'completed', result: 'late' });

@@ -1,4 +1,5 @@
 import { NereidError } from '@nereid/protocol';
+import { jobQueuePrefix } from './jobs-names.ts';
 import { infoFields, type RedisClient, type RedisConnection, type RedisConnector } from './redis-connection.ts';
 import { redisKeys } from './redis-keys.ts';
 
@@ -113,6 +114,26 @@ export function checkRedisInfo(
 function olderThan(version: string, [major, minor]: readonly [number, number]): boolean {
   const [gotMajor = 0, gotMinor = 0] = version.split('.').map(Number);
   return gotMajor < major || (gotMajor === major && gotMinor < minor);
+}
+
+/** Looks whether this user may use the keys of jobs. Throws UNAVAILABLE with one line that names the rule where not. */
+export async function checkJobKeys(connector: RedisConnector, jobPrefix: string): Promise<void> {
+  const prefix = jobQueuePrefix(jobPrefix, 'check');
+  const connection = connector.connect('check', { once: true });
+  try {
+    await reach(connection, connector.url);
+    await connection.client.call('exists', `${prefix}:check`);
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOPERM')) throw error;
+    const shown = jobPrefix.replaceAll('%m', '*');
+    throw new NereidError(
+      'UNAVAILABLE',
+      `Redis at ${connector.url} does not let this user read ${shown}:* (${error.message}): extend its rule by ~${shown}:* &${shown}:*, or give another --job-prefix`,
+      { cause: error },
+    );
+  } finally {
+    connection.close();
+  }
 }
 
 /** Commands of the mailboxes and the directory, each on a key or channel of ours; docs/redis.md lists them as a rule. */

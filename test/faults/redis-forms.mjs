@@ -1,0 +1,10 @@
+import { startPrivateRedis } from '../private-redis.mjs';
+import { startRedisCluster } from './redis-cluster.mjs';
+import { startSentinelRedis } from './redis-sentinel.mjs';
+
+/** Ways to run Redis, each with the faults of it that rounds may have. */
+export const REDIS_FORMS = {
+  single: { start: () => startPrivateRedis(['--appendonly', 'yes', '--appendfsync', 'everysec']), faults: ['redis'] },
+  cluster: { start: startRedisCluster, faults: [] },
+  sentinel: { start: startSentinelRedis, faults: ['failover'] },
+};
