@@ -7,7 +7,7 @@ import { createModelFolder, type ModelFolder } from './model-folder.ts';
 import { type Answer, infer, oneInput } from './requests.ts';
 
 const JOIN_MS_MAX = 3_000;
-/** A machine that is busy with other tests is slower; test/faults/run.mjs holds the figure itself. */
+/** A machine that is busy with other tests is slower; test/faults/scaling.mjs holds the figure itself. */
 const SLACK = 5;
 const CLIENTS = 8;
 const DELAY_MS = 300;

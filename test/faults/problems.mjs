@@ -18,6 +18,17 @@ export function problemsOf(result, { timeScale }) {
     ...result.faults
       .filter(({ healthyMs }) => !(healthyMs <= healthyMax))
       .map(({ round, kind, role, healthyMs }) => `round ${round + 1}, ${kind} ${role}: ${healthyMs} ms to be healthy`),
+    ...noneRefused(result.faults),
     ...(median === undefined || median < gapMax ? [] : [`the gap after a coordinator's death is ${gapMax} ms or more`]),
   ];
+}
+
+/**
+ * A coordinator that was stopped for longer than its lease is asked as an owner that it no longer is, or speaks as one:
+ * either is to be refused.
+ */
+function noneRefused(faults) {
+  const pauses = faults.filter(({ kind, role }) => kind === 'pause' && role === 'coordinator');
+  if (pauses.length === 0 || pauses.some(({ stale }) => stale.worker + stale.coordinator > 0)) return [];
+  return ['no message of or to a stopped coordinator was refused'];
 }

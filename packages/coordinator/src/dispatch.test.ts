@@ -120,6 +120,7 @@ describe('a request', () => {
       { kind: 'stale', model: 'm', id: request, known },
     ]);
     expect(worker.executes).toEqual([]);
+    expect(coordinator.refusedMessages).toBe(2);
     await coordinator.stop();
   });
 

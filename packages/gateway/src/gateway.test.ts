@@ -180,6 +180,7 @@ describe('infer', () => {
     fixture.coordinator.send('gw-1', responseTo(message, failure));
     expect(code(await outcome)).toBe('ok');
     expect(fixture.gateway.waiting).toBe(0);
+    expect(fixture.gateway.refusedMessages).toBe(2);
   });
 
   it('ends a step whose sequence has moved', async () => {

@@ -253,9 +253,16 @@ describe('life', () => {
     const server = await start({ http: { port: 0, address: '127.0.0.1' }, metrics: { port: 0, address: '127.0.0.1' } });
     const { http = '', metrics = '' } = server.urls;
     expect((await fetch(`${http}/v2/health/ready`)).status).toBe(200);
-    expect(await (await fetch(`${metrics}/metrics`)).text()).toContain(
+    const shown = await (await fetch(`${metrics}/metrics`)).text();
+    for (const line of [
       'nv_inference_count{model="echo",version="1"} 0',
-    );
+      'nereid_held{role="gateway",kind="requests"} 0',
+      'nereid_held{role="coordinator",kind="queued"} 0',
+      'nereid_held{role="worker",kind="batches"} 0',
+      'nereid_refused_messages_total{role="worker"} 0',
+    ]) {
+      expect(shown.split('\n')).toContain(line);
+    }
     await server.stop();
     await expect(fetch(`${http}/v2/health/live`)).rejects.toThrow();
     await expect(fetch(`${metrics}/metrics`)).rejects.toThrow();

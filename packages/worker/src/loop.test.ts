@@ -50,6 +50,7 @@ describe('fencing', () => {
     // Nothing of it was executed: the next answer is that of the next batch.
     const { done } = await harness.execute('m', [x], 0, higher);
     expect(harness.received.filter(({ kind }) => kind === 'done')).toEqual([done]);
+    expect(harness.worker.refusedMessages).toBe(1);
   });
 
   it('lets a higher epoch take over', async () => {

@@ -207,6 +207,7 @@ describe('with models', () => {
     expect((await offered).versions[0]).toMatchObject({ state: 'READY', running: ['gw-test:1'] });
     const { outcomes, done } = await running;
     expect([outcomes[0]?.ok, done.worker]).toEqual([true, 'wk-next']);
+    expect(harness.worker.refusedMessages, 'the question to the old id').toBe(1);
     expect(harness.threads).toHaveLength(1);
   });
 
