@@ -1,0 +1,3 @@
+import type { Cluster, Redis } from 'ioredis';
+
+export declare function bullmqConnection(spec: object): Cluster | Redis;
