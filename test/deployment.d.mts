@@ -46,5 +46,8 @@ export declare function deploy(
   repositories: readonly string[],
   flags?: readonly string[],
 ): Promise<Deployment>;
-export declare function clusterOn(redis: { readonly url: string }, environment?: Readonly<Record<string, string>>): Cluster;
+export declare function clusterOn(
+  redis: { readonly url: string },
+  environment?: Readonly<Record<string, string>>,
+): Cluster;
 export declare function flagEnvironment(flags: readonly string[]): Record<string, string>;
