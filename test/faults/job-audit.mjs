@@ -7,12 +7,15 @@ import { answerIn, isRight, numberIn } from './load-model.mjs';
 const QUIET_LIMIT_MS = 30_000;
 const LOOK_MS = 100;
 const READ_AT_ONCE = 500;
-/** What a primary that dies had not sent to its replica is younger. */
-const UNCOPIED_MS = 1_000;
+/**
+ * How much of what it had acknowledged a Redis that is killed may lose, by the kind of the fault: what it had not sent to
+ * its replica, or not written to its file yet, since `everysec` puts that off while an fsync lasts (docs/redis.md).
+ */
+const LOST_MS_MAX = { failover: 1_000, kill: 2_000 };
 
 /**
  * Watches a queue's events from its first on, and in the end says what is wrong with its jobs: `check` takes the
- * accepted ones as their producers saw them end, and returns problems in words, those that a failover of Redis excuses, and
+ * accepted ones as their producers saw them end, and returns problems in words, those that a killed Redis excuses, and
  * how many jobs were kept.
  */
 export function auditJobs({ connection, name, prefix }) {
@@ -89,7 +92,8 @@ function times(job) {
   return { sentMs: job.timestamp - performance.timeOrigin, endedMs: job.finishedOn - performance.timeOrigin };
 }
 
-/** Of the last second before a failover: its replica may not have had it, or its end, yet (docs/redis.md). */
 function mayBeLost({ sentMs, endedMs }, faults) {
-  return faults.some(({ kind, atMs }) => kind === 'failover' && sentMs <= atMs && endedMs >= atMs - UNCOPIED_MS);
+  return faults.some(
+    ({ role, kind, atMs }) => role === 'redis' && sentMs <= atMs && endedMs >= atMs - LOST_MS_MAX[kind],
+  );
 }

@@ -64,7 +64,7 @@ export interface RoundsResult {
   /** Jobs that Redis held in the end, each with its result. */
   readonly kept: number;
   readonly jobProblems: readonly string[];
-  /** Problems that a failover of Redis may bring. */
+  /** Problems that the death of a Redis may bring. */
   readonly excusedJobs: readonly string[];
   readonly producerCode: number;
   /** What roles held once all was answered. */

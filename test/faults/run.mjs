@@ -76,6 +76,6 @@ for (const role of ['worker', 'coordinator', 'gateway']) {
   if (gaps.length > 0)
     console.log(`gaps after a ${role}'s death: ${gaps.join(', ')} ms; median ${medianGapMs(result.faults, role)} ms`);
 }
-for (const text of result.excusedJobs) console.log(`excused by a failover: ${text}`);
+for (const text of result.excusedJobs) console.log(`excused by the death of Redis: ${text}`);
 console.log(problems.length === 0 ? 'nothing wrong' : `${problems.length} problems`);
 process.exitCode = problems.length === 0 ? 0 : 1;
