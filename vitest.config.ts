@@ -8,6 +8,8 @@ export default defineConfig({
     include: ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    // One second, the default, is too short where several test files share a core.
+    expect: { poll: { timeout: 10_000 } },
     pool: 'forks',
   },
 });
