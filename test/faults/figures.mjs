@@ -6,7 +6,7 @@ export function withFigures(fault, requests) {
   const right = during.filter(({ outcome }) => outcome === 'right');
   const times = [fault.atMs, ...right.map(({ endedMs }) => endedMs).sort((a, b) => a - b), fault.endMs];
   const gapMs = Math.max(...times.slice(1).map((time, index) => time - times[index]));
-  const first = right.find(({ pid }) => pid === fault.pid);
+  const first = right.find(({ pid }) => pid !== undefined && pid === fault.pid);
   const waits = right.map(({ sentMs, endedMs }) => endedMs - sentMs);
   const countOf = (outcome) => during.filter((one) => one.outcome === outcome).length;
   return {

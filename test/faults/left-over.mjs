@@ -1,10 +1,9 @@
 import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const PREFIX = 'nereid:';
 const DIRECTORY = `${PREFIX}dir:{all}:`;
-/** Tensors of processes of one machine. */
-const SHARED_MEMORY = '/dev/shm';
 /** The last to go is the mailbox of a dead process: three times a registration of 4 s. */
 const LIMIT_MS = 20_000;
 const LOOK_MS = 200;
@@ -22,48 +21,42 @@ const QUEUE_KEYS = ['meta', 'id', 'events', 'marker', 'completed', 'stalled-chec
 /**
  * Waits until nothing of the dead is left in Redis, nor anything of requests and jobs that have ended: so many
  * processes are registered; each lease is one of theirs; each key is one of theirs, of the cluster or of a kept job;
- * no shared memory is a dead one's. Returns what is left all the same, in words. `knownIds` are ids that
- * processes had in the run, `queue` is the prefix of BullMQ's keys.
+ * no large tensor lies in the folder `blobs`. Returns what is left all the same, in words. `queues` are the
+ * prefixes of BullMQ's keys.
  */
-export async function leftOfTheDead(redis, { live, knownIds, queue }) {
+export async function leftOfTheDead(redis, { live, blobs, queues }) {
   let left = [];
   for (const start = performance.now(); performance.now() - start < LIMIT_MS; await delay(LOOK_MS)) {
-    left = await look(redis, live, knownIds, queue);
+    left = await look(redis, live, blobs, queues);
     if (left.length === 0) break;
   }
   return left;
 }
 
-/** Adds the ids of the processes that are registered now. */
-export async function noteIds(redis, knownIds) {
-  for (const id of await redis.ask('HKEYS', `${DIRECTORY}processes`)) knownIds.add(id);
-}
-
-async function look(redis, live, knownIds, queue) {
+async function look(redis, live, blobs, queues) {
   const ids = await redis.ask('HKEYS', `${DIRECTORY}processes`);
   const count = ids.length === live ? [] : [`${ids.length} processes are registered, ${live} live: ${ids.join(' ')}`];
-  const kept = new Set(await redis.ask('ZRANGE', `${queue}:completed`, '0', '-1'));
-  const keys = (await redis.ask('KEYS', '*')).filter((key) => !isOfTheLiving(key, ids, live, queue, kept));
+  const completed = await Promise.all(queues.map((queue) => redis.ask('ZRANGE', `${queue}:completed`, '0', '-1')));
+  const ofJobs = new Set(
+    queues.flatMap((queue, index) => [...QUEUE_KEYS, ...completed[index]].map((name) => `${queue}:${name}`)),
+  );
+  const keys = (await redis.ask('KEYS', '*')).filter((key) => !ofJobs.has(key) && !isOfTheLiving(key, ids, live));
   const owners = await redis.ask('HVALS', `${DIRECTORY}owners`);
   const leases = owners.filter((owner) => !ids.includes(owner.match(PROCESS_ID)?.[0]));
-  return [...count, ...keys, ...leases.map((owner) => `lease of ${owner}`), ...filesOfTheDead(ids, knownIds)];
+  return [...count, ...keys, ...leases.map((owner) => `lease of ${owner}`), ...filesIn(blobs)];
 }
 
-function isOfTheLiving(key, ids, live, queue, kept) {
+function isOfTheLiving(key, ids, live) {
   if (key.startsWith(DIRECTORY)) {
     const name = key.slice(DIRECTORY.length);
     return CLUSTER_KEYS.includes(name) || (live > 0 && LIVING_KEYS.includes(name));
   }
-  if (key.startsWith(`${PREFIX}mb:`)) return ids.includes(key.match(PROCESS_ID)?.[0]);
-  if (key.startsWith(`${queue}:`)) {
-    const name = key.slice(queue.length + 1);
-    return QUEUE_KEYS.includes(name) || kept.has(name);
-  }
-  return false;
+  return key.startsWith(`${PREFIX}mb:`) && ids.includes(key.match(PROCESS_ID)?.[0]);
 }
 
-function filesOfTheDead(ids, knownIds) {
-  const named = readdirSync(SHARED_MEMORY, { recursive: true }).map((name) => [name, name.match(PROCESS_ID) ?? []]);
-  const dead = named.filter(([, of]) => of.some((id) => knownIds.has(id) && !ids.includes(id)));
-  return dead.map(([name]) => `${SHARED_MEMORY}/${name}`);
+/** Once all is answered the living have none either. */
+function filesIn(blobs) {
+  if (blobs === undefined) return [];
+  const entries = readdirSync(blobs, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
 }

@@ -26,10 +26,33 @@ instance_group [ { count: 1, kind: KIND_CPU } ]
 dynamic_batching { }
 `;
 
-export function writeLoadModel(folder) {
-  mkdirSync(join(folder, LOAD_MODEL, '1'), { recursive: true });
-  writeFileSync(join(folder, LOAD_MODEL, 'config.pbtxt'), CONFIG);
-  writeFileSync(join(folder, LOAD_MODEL, '1', 'model.mjs'), SOURCE);
+/** Each element plus one: of tensors that travel beside their messages. */
+export const LARGE_MODEL = 'large';
+export const LARGE_ELEMENTS = 16_384;
+const LARGE_SOURCE = `
+export function execute(requests) {
+  return requests.map((request) => {
+    const { data, shape } = request.inputs.get('LARGE');
+    return { outputs: { LARGE: { datatype: 'INT32', shape, data: data.map((element) => element + 1) } } };
+  });
+}
+`;
+const LARGE_CONFIG = `name: "${LARGE_MODEL}"
+backend: "javascript"
+input [ { name: "LARGE", data_type: TYPE_INT32, dims: [ ${LARGE_ELEMENTS} ] } ]
+output [ { name: "LARGE", data_type: TYPE_INT32, dims: [ ${LARGE_ELEMENTS} ] } ]
+instance_group [ { count: 1, kind: KIND_CPU } ]
+`;
+
+export function writeLoadModels(folder) {
+  for (const [name, config, source] of [
+    [LOAD_MODEL, CONFIG, SOURCE],
+    [LARGE_MODEL, LARGE_CONFIG, LARGE_SOURCE],
+  ]) {
+    mkdirSync(join(folder, name, '1'), { recursive: true });
+    writeFileSync(join(folder, name, 'config.pbtxt'), config);
+    writeFileSync(join(folder, name, '1', 'model.mjs'), source);
+  }
 }
 
 /** The request of one value, as JSON bodies and job data have it. */

@@ -1,13 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { answerIn, isRight, LOAD_MODEL, requestOf, VALUE_MAX } from './load-model.mjs';
+import { answerIn, isRight, LARGE_ELEMENTS, LARGE_MODEL, LOAD_MODEL, requestOf, VALUE_MAX } from './load-model.mjs';
 
 /** A client that waits for longer counts as left without an answer. */
 export const ANSWER_LIMIT_MS = 60_000;
 export const LOOK_FOR_DOOR_MS = 20;
-const INT32_BYTES = 4;
+/** One request of so many is of a tensor that travels beside its message. */
+const LARGE_EVERY = 10;
+/** Of a wrong answer so much is told. */
+const TEXT_MAX = 200;
 
 /**
- * Clients that each send one request after another, in JSON and in binary by turns, spread over the doors, until
+ * Clients that each send one request after another, in JSON and in binary by turns and some with a large
+ * tensor, spread over the doors, until
  * `stop`. `doors` gives base addresses by place; undefined while nobody listens there, and its clients wait. Each
  * request is written down once it has ended; `oldestSentMs` is when the oldest of those that have not was sent.
  */
@@ -24,7 +28,7 @@ export function startLoad({ doors, places, clients }) {
         continue;
       }
       sent += 1;
-      const form = sent % 2 === 0 ? 'json' : 'binary';
+      const form = formOf(sent);
       const request = { place, form, sentMs: performance.now() };
       waiting.add(request);
       const end = await ask(door, form, sent % VALUE_MAX);
@@ -46,17 +50,39 @@ export function startLoad({ doors, places, clients }) {
 
 const FORMS = {
   json: {
+    model: LOAD_MODEL,
     init: (value) => ({ body: JSON.stringify(requestOf(value)) }),
     read: async (response) => answerIn(await response.json()),
+    isRight,
   },
-  binary: { init: binaryRequest, read: binaryAnswer },
+  binary: {
+    model: LOAD_MODEL,
+    init: (value) => binaryRequest('VALUE', [1, 1], Int32Array.of(value)),
+    read: async (response) => {
+      const { VALUE: value, PID: pid } = await binaryOutputs(response);
+      return { value: value[0], pid: pid[0] };
+    },
+    isRight,
+  },
+  large: {
+    model: LARGE_MODEL,
+    init: (value) => binaryRequest('LARGE', [LARGE_ELEMENTS], largeTensor(value)),
+    read: async (response) => (await binaryOutputs(response)).LARGE,
+    isRight: (answer, value) => Buffer.from(answer.buffer).equals(Buffer.from(largeTensor(value + 1).buffer)),
+  },
 };
 
-/** How one request ended: `right`, `wrong`, `refused` (503) or `broken` (no answer); the worker's pid where right. */
+/** By turns; a large one is more work than many others. */
+function formOf(index) {
+  if (index % LARGE_EVERY === 0) return 'large';
+  return index % 2 === 0 ? 'json' : 'binary';
+}
+
+/** How one request ended: `right`, `wrong`, `refused` (503) or `broken` (no answer); the worker's pid where it says so. */
 async function ask(door, form, value) {
-  const { init, read } = FORMS[form];
+  const { model, init, read, isRight: isAnswer } = FORMS[form];
   try {
-    const response = await fetch(`${door}/v2/models/${LOAD_MODEL}/infer`, {
+    const response = await fetch(`${door}/v2/models/${model}/infer`, {
       method: 'POST',
       ...init(value),
       signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
@@ -66,36 +92,38 @@ async function ask(door, form, value) {
     }
     if (response.status !== 200) return { outcome: 'wrong', text: `${response.status} ${await response.text()}` };
     const answer = await read(response);
-    return isRight(answer, value)
+    return isAnswer(answer, value)
       ? { outcome: 'right', pid: answer.pid }
-      : { outcome: 'wrong', text: `${value}: ${JSON.stringify(answer)}` };
+      : { outcome: 'wrong', text: `${form}, ${value}: ${JSON.stringify(answer).slice(0, TEXT_MAX)}` };
   } catch (error) {
     return { outcome: 'broken', text: error.cause?.message ?? error.message };
   }
 }
 
-function binaryRequest(value) {
-  const header = Buffer.from(
-    JSON.stringify({
-      inputs: [{ name: 'VALUE', datatype: 'INT32', shape: [1, 1], parameters: { binary_data_size: INT32_BYTES } }],
-      parameters: { binary_data_output: true },
-    }),
-  );
-  const data = Buffer.alloc(INT32_BYTES);
-  data.writeInt32LE(value);
-  return { body: Buffer.concat([header, data]), headers: { 'Inference-Header-Content-Length': String(header.length) } };
+function largeTensor(value) {
+  return Int32Array.from({ length: LARGE_ELEMENTS }, (_, index) => value + index);
 }
 
-async function binaryAnswer(response) {
-  const body = Buffer.from(await response.arrayBuffer());
+function binaryRequest(name, shape, data) {
+  const input = { name, datatype: 'INT32', shape, parameters: { binary_data_size: data.byteLength } };
+  const header = Buffer.from(JSON.stringify({ inputs: [input], parameters: { binary_data_output: true } }));
+  return {
+    body: Buffer.concat([header, Buffer.from(data.buffer)]),
+    headers: { 'Inference-Header-Content-Length': String(header.length) },
+  };
+}
+
+/** Each output's elements, by name. */
+async function binaryOutputs(response) {
+  const body = await response.arrayBuffer();
   const headerBytes = Number(response.headers.get('inference-header-content-length'));
-  const { outputs } = JSON.parse(body.subarray(0, headerBytes).toString());
+  const { outputs } = JSON.parse(Buffer.from(body, 0, headerBytes).toString());
   let at = headerBytes;
-  const values = outputs.map(({ name, parameters }) => {
-    const value = body.readInt32LE(at);
+  const tensors = outputs.map(({ name, parameters }) => {
+    const tensor = new Int32Array(body.slice(at, at + parameters.binary_data_size));
     at += parameters.binary_data_size;
-    return [name, value];
+    return [name, tensor];
   });
-  const { VALUE: value, PID: pid } = Object.fromEntries(values);
-  return at === body.length ? { value, pid } : undefined;
+  if (at !== body.byteLength) throw new Error(`${body.byteLength - at} bytes stand behind the outputs`);
+  return Object.fromEntries(tensors);
 }

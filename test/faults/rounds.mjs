@@ -6,9 +6,9 @@ import { clusterOn, flagEnvironment } from '../deployment.mjs';
 import { answeringAfterMs, withFigures } from './figures.mjs';
 import { auditJobs } from './job-audit.mjs';
 import { startJobLoad } from './job-load.mjs';
-import { leftOfTheDead, noteIds } from './left-over.mjs';
+import { leftOfTheDead } from './left-over.mjs';
 import { startLoad } from './load.mjs';
-import { LOAD_MODEL, writeLoadModel } from './load-model.mjs';
+import { LARGE_MODEL, LOAD_MODEL, writeLoadModels } from './load-model.mjs';
 import { createMembers, PLACES, ROLES } from './members.mjs';
 import { REDIS_FORMS } from './redis-forms.mjs';
 import { startProducer } from './start-producer.mjs';
@@ -16,7 +16,8 @@ import { startProducer } from './start-producer.mjs';
 const CLIENTS = 8;
 const JOB_CLIENTS = 4;
 const PRODUCER_CLIENTS = 4;
-const QUEUE = `infer.${LOAD_MODEL}`;
+/** A folder in memory, as large tensors need it. */
+const SHARED_MEMORY = '/dev/shm';
 /** Load before the first fault, and after one is over. */
 const SETTLE_MS = 1_000;
 /** A fault that clients still feel after so long is not over by itself. */
@@ -41,12 +42,19 @@ export const FAULTS = {
  */
 export async function runRounds({ rounds, faults: names = ['kill'], form = 'single', timeScale = 1, tell = () => {} }) {
   const folder = mkdtempSync(join(tmpdir(), 'nereid-faults-'));
-  writeLoadModel(folder);
+  writeLoadModels(folder);
   const redis = await REDIS_FORMS[form].start();
   const { connection, jobPrefix } = redis;
-  const flags = [`--model-repository=${folder}`, `--time-scale=${timeScale}`, `--job-prefix=${jobPrefix}`];
+  const blobs = REDIS_FORMS[form].blobsInFiles ? mkdtempSync(join(SHARED_MEMORY, 'nereid-faults-')) : undefined;
+  const flags = [
+    `--model-repository=${folder}`,
+    `--time-scale=${timeScale}`,
+    `--job-prefix=${jobPrefix}`,
+    `--blob-dir=${blobs ?? 'none'}`,
+  ];
   const members = createMembers(clusterOn(redis, flagEnvironment(flags)));
-  const queue = { connection, name: QUEUE, prefix: jobPrefix.replaceAll('%m', LOAD_MODEL) };
+  const keysOf = (model) => `${jobPrefix.replaceAll('%m', model)}:infer.${model}`;
+  const queue = { connection, name: `infer.${LOAD_MODEL}`, prefix: jobPrefix.replaceAll('%m', LOAD_MODEL) };
   const audit = auditJobs(queue);
   let producer;
   try {
@@ -55,11 +63,9 @@ export async function runRounds({ rounds, faults: names = ['kill'], form = 'sing
     const jobLoad = startJobLoad({ doors: members.door, places: PLACES, clients: JOB_CLIENTS });
     producer = startProducer({ ...queue, clients: PRODUCER_CLIENTS });
     await delay(SETTLE_MS);
-    const knownIds = new Set();
     const faults = [];
     for (let round = 0; round < rounds; round += 1) {
       for (const fault of names.flatMap((name) => FAULTS[name])) {
-        await noteIds(redis, knownIds);
         const seen = await befall({ ...fault, round }, { members, redis, load });
         faults.push(withFigures(seen, load.requests));
         tell(faults.at(-1));
@@ -71,7 +77,7 @@ export async function runRounds({ rounds, faults: names = ['kill'], form = 'sing
     const jobs = [...jobLoad.jobs, ...producer.jobs];
     const { kept, problems, excused } = await audit.check(jobs, faults);
     const held = await whenQuiet(members);
-    const look = { knownIds, queue: `${queue.prefix}:${QUEUE}` };
+    const look = { blobs, queues: [LOAD_MODEL, LARGE_MODEL].map(keysOf) };
     const left = await leftOfTheDead(redis, { ...look, live: members.count });
     const endings = await members.stop();
     return {
@@ -93,6 +99,7 @@ export async function runRounds({ rounds, faults: names = ['kill'], form = 'sing
     await audit.close();
     await redis.stop();
     rmSync(folder, { recursive: true, force: true });
+    if (blobs !== undefined) rmSync(blobs, { recursive: true, force: true });
   }
 }
 
