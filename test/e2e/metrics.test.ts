@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ROOT } from '../../deploy/setup/checkout.mjs';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
-import { metric } from './metrics.ts';
+import { eventually, metric } from './metrics.ts';
 import { infer, simpleRequest } from './requests.ts';
 
 const LABELS = { model: 'simple', version: '1' };
@@ -35,6 +35,11 @@ describe.each(MODES)('in mode %s', (mode) => {
     const before = await scrape();
     for (let sent = 0; sent < 3; sent += 1)
       expect((await infer(served.http, 'simple', simpleRequest())).status).toBe(200);
+    // Apart, the owner hears of an execution after the client has its answer.
+    await eventually('three requests are counted', async () => {
+      const now = await scrape();
+      return now.nv_inference_request_success - before.nv_inference_request_success >= 3;
+    });
     const after = await scrape();
     expect(after.nv_inference_request_success - before.nv_inference_request_success).toBe(3);
     expect(after.nv_inference_count - before.nv_inference_count).toBe(3);

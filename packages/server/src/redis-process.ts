@@ -31,6 +31,7 @@ const READY_LOOK_MS = 10;
 const END_LOOK_MS = 250;
 const SHUTDOWN_MS_MAX = 10_000;
 const KILLED_MS_MAX = 5_000;
+const DYING_MS_MAX = 2_000;
 const LOG_TAIL_CHARACTERS = 4_096;
 
 /**
@@ -102,8 +103,7 @@ export async function spawnRedis(parts: RedisParts, binary: RedisBinary, signal?
 export async function adoptRedis(parts: RedisParts): Promise<RedisProcess | undefined> {
   const record = await readRecord(parts.place);
   if (record === undefined || !isRunning(record.process)) {
-    const stranger = await ask(parts.place.socket, ['PING'], parts);
-    if (!stranger.ok && stranger.error === undefined && !stranger.connected) return undefined;
+    if (await isUnheard(parts)) return undefined;
     throw unusable(
       `a Redis that this start does not know listens on ${parts.place.socket}: another server, perhaps in another container, uses the data directory; stop it, or name another by --data-dir`,
     );
@@ -121,6 +121,21 @@ export async function adoptRedis(parts: RedisParts): Promise<RedisProcess | unde
   parts.log.warn({ pid: redis.pid }, 'the Redis of an earlier start does not answer: ending it');
   await endRedis(redis, parts);
   return undefined;
+}
+
+/**
+ * True once nobody listens on the socket. A server that was killed is out of the process table before its
+ * last thread has let go of its socket: so one that takes the connection and says nothing is asked again.
+ */
+async function isUnheard(parts: RedisParts): Promise<boolean> {
+  const untilUs = parts.clock.nowUs() + DYING_MS_MAX * 1000;
+  for (;;) {
+    const answer = await ask(parts.place.socket, ['PING'], parts);
+    if (answer.ok || answer.error !== undefined) return false;
+    if (!answer.connected) return true;
+    if (parts.clock.nowUs() >= untilUs) return false;
+    await pause(parts.clock, READY_LOOK_MS);
+  }
 }
 
 /** Ends it with its data written; by force where it takes too long. Resolves when it is gone. */
