@@ -1,4 +1,5 @@
 import {
+  ANSWER_REFUSED,
   type ErrorCode,
   noVersions,
   QUEUE_FULL,
@@ -20,6 +21,7 @@ test.each([
   ['a request that kills workers', { code: 'POISONED', message: 'x' }, 'final'],
   ['a failed model', { code: 'INTERNAL', message: 'x' }, 'retry'],
   ['a lost instance', behindId(INSTANCE_LOST), 'retry'],
+  ['an answer that may be too large', ANSWER_REFUSED, 'retry'],
   ["a queue's own timeout", behindId(DEADLINE_PASSED), 'retry'],
   ['a full queue', behindId(QUEUE_FULL), 'later'],
   ['a server that stops', STOPPING, 'later'],

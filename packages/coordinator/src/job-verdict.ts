@@ -1,4 +1,4 @@
-import { type ErrorCode, type ErrorInfo, noVersions } from '@nereid/protocol';
+import { ANSWER_REFUSED, type ErrorCode, type ErrorInfo, noVersions } from '@nereid/protocol';
 import { DEADLINE_PASSED, INSTANCE_LOST } from './request-error.ts';
 
 /**
@@ -23,5 +23,7 @@ export function jobVerdict({ code, message }: ErrorInfo, model: string, late: bo
   if (FINAL.has(code)) return 'final';
   if (message.endsWith(DEADLINE_PASSED.message)) return late ? 'final' : 'retry';
   if (code !== 'UNAVAILABLE' || message.endsWith(INSTANCE_LOST.message)) return 'retry';
+  // It has run, and may be too large each time.
+  if (message.endsWith(ANSWER_REFUSED.message)) return 'retry';
   return 'later';
 }

@@ -76,6 +76,7 @@ export {
 export { decodeMessage, encodeMessage } from './message-codec.ts';
 export type { RequestLimits } from './protocol-limits.ts';
 export {
+  ANSWER_REFUSED,
   bodyTooLarge,
   modelNotFound,
   noVersionReady,

@@ -15,6 +15,14 @@ export const STOPPING: ErrorInfo = {
 /** Of any queue at its bound: a model's, a mailbox's, the gateway's waiters. */
 export const QUEUE_FULL: ErrorInfo = { code: 'UNAVAILABLE', message: 'Exceeds maximum queue size' };
 
+/** In place of an answer whose sender's lane, or whose gateway's mailbox, had no room for it. */
+export const ANSWER_REFUSED: ErrorInfo = {
+  code: 'UNAVAILABLE',
+  message:
+    'the answer could not be passed on: it is too large, or too much waits there to be read ' +
+    '(blob_bytes_max and mailbox_bytes_max in docs/limits.md)',
+};
+
 export function modelNotFound(model: string): ErrorInfo {
   return unknownModel(`'${model}' is not found`);
 }

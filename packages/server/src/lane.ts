@@ -53,9 +53,14 @@ export interface RedisLaneParts {
 export async function openRedisLane(parts: RedisLaneParts): Promise<Lane> {
   const { redis, name, clock, log, timing } = parts;
   const prefix = redis.prefix ?? REDIS_PREFIX;
-  let connector: RedisConnector | undefined;
+  const closers: (() => unknown)[] = [];
+  /** Last opened first. */
+  const close = async () => {
+    for (const closer of closers.splice(0).reverse()) await closer();
+  };
   try {
-    connector = connectRedis(redis.url, { name });
+    const connector = connectRedis(redis.url, { name });
+    closers.push(() => connector.close());
     const { warnings } = await checkRedis(connector, { allowEvicting: redis.allowEvicting ?? false, prefix });
     for (const warning of warnings) log.warn(warning);
     const directory = createRedisDirectory<ModelRecord>({
@@ -70,8 +75,11 @@ export async function openRedisLane(parts: RedisLaneParts): Promise<Lane> {
     const blobs = blobOptions({ redis, prefix, clock, log, directory });
     const remote = createRedisTransport({ connector, prefix, limits: MAILBOX_LIMITS, log, clock, timing, blobs });
     const transport = parts.always ? remote : createCombinedTransport(createLocalTransport(MAILBOX_LIMITS), remote);
+    closers.push(
+      () => transport.close(),
+      () => directory.close(),
+    );
     await directory.start();
-    const opened = connector;
     return {
       transport,
       directory: {
@@ -84,14 +92,10 @@ export async function openRedisLane(parts: RedisLaneParts): Promise<Lane> {
         },
       },
       connector,
-      async close() {
-        await directory.close();
-        await transport.close();
-        opened.close();
-      },
+      close,
     };
   } catch (failure) {
-    connector?.close();
+    await close();
     throw redisUnusable(failure);
   }
 }

@@ -1,5 +1,6 @@
 /** Blobs as keys in Redis, for processes of different hosts (docs/protocol.md R29). */
 import type { BlobRef } from '@nereid/protocol';
+import type { Clock, Timer } from '@nereid/runtime';
 import type { RedisClient, RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { isRefusal } from './redis-outbox.ts';
@@ -7,7 +8,13 @@ import { isRefusal } from './redis-outbox.ts';
 /** Redis breaks the connection of who sends a longer value (its proto-max-bulk-len). */
 export const REDIS_BLOB_BYTES_MAX = 536_870_912;
 
-/** `full`: Redis is out of memory. `lost`: the connection broke; it may be there or not. */
+/**
+ * How long a read or a write waits for the connection. What comes later for the same process waits behind it, and this
+ * connection alone may not be had, e.g. where Redis has as many clients as it takes.
+ */
+const CONNECT_MS_MAX = 2_000;
+
+/** `full`: Redis is out of memory. `lost`: the connection broke, or cannot be had; it may be there or not. */
 export type Stored = 'stored' | 'full' | 'lost';
 
 export interface RedisBlobs {
@@ -23,7 +30,22 @@ export interface RedisBlobs {
 }
 
 /** On a connection of its own, which is dialled at the first use: large values hold up what is behind them. */
-export function createRedisBlobs(connection: RedisConnection, keys: RedisKeys): RedisBlobs {
+export function createRedisBlobs(connection: RedisConnection, keys: RedisKeys, clock: Clock): RedisBlobs {
+  /** Rejects once closed, or where it takes too long. */
+  const connected = async () => {
+    if (connection.isReady) return;
+    let timer: Timer | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      const tooLate = () => reject(new Error(`no connection within ${CONNECT_MS_MAX} ms`));
+      timer = clock.at(clock.nowUs() + CONNECT_MS_MAX * 1000, tooLate);
+    });
+    try {
+      await Promise.race([connection.ready(), late]);
+    } finally {
+      timer?.cancel();
+    }
+  };
+
   /** For what needs no answer: a blob that stays runs out by itself. */
   const tell = (ids: readonly string[], command: (client: RedisClient, key: string) => Promise<unknown>) => {
     if (!connection.isReady) return;
@@ -34,7 +56,7 @@ export function createRedisBlobs(connection: RedisConnection, keys: RedisKeys): 
     async write(id, data, ttlMs) {
       const value = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
       try {
-        if (!connection.isReady) await connection.ready();
+        await connected();
         await connection.client.set(keys.blob(id), value, 'PX', ttlMs);
         return 'stored';
       } catch (error) {
@@ -43,7 +65,7 @@ export function createRedisBlobs(connection: RedisConnection, keys: RedisKeys): 
     },
     async read({ id, bytes }, take) {
       try {
-        if (!connection.isReady) await connection.ready();
+        await connected();
         const key = keys.blob(id);
         const found = await (take ? connection.client.getdelBuffer(key) : connection.client.getBuffer(key));
         return found?.byteLength === bytes ? new Uint8Array(found.buffer, found.byteOffset, bytes) : undefined;

@@ -9,6 +9,8 @@ import { sampleMessages } from './sample-messages.ts';
 
 const LIMIT = 100;
 const TTL_MS = 12_000;
+/** A store at its bound looks for what has been taken this often. */
+const LOOK_US = 100_000;
 
 const tensor = (bytes: number): Tensor => ({
   name: 'A',
@@ -17,7 +19,7 @@ const tensor = (bytes: number): Tensor => ({
   data: new Uint8Array(bytes),
 });
 
-function message(kind: 'infer' | 'response', carried: Tensor): Message {
+function message(kind: 'infer' | 'execute' | 'response', carried: Tensor): Message {
   const sample = sampleMessages().find((candidate) => candidate.kind === kind);
   if (sample === undefined) throw new Error(`no ${kind} among the samples`);
   return withTensors(sample, () => carried);
@@ -28,7 +30,8 @@ function store(options: Partial<BlobOptions> & { readonly files?: BlobFiles | un
   const files = new Map<string, number>();
   const keys = new Map<string, number>();
   const renewed: string[] = [];
-  const state = { room: true, stored: 'stored' as Stored, reach: true };
+  const looks: string[] = [];
+  const state = { room: true, stored: 'stored' as Stored, reach: true, here: true };
   const fakeFiles: BlobFiles = {
     host: 'here',
     write(id, data) {
@@ -36,7 +39,10 @@ function store(options: Partial<BlobOptions> & { readonly files?: BlobFiles | un
       return state.room;
     },
     read: (id, bytes) => (files.has(id) ? new Uint8Array(bytes) : undefined),
-    exists: (id) => files.has(id),
+    exists(id) {
+      looks.push(id);
+      return files.has(id);
+    },
     renew: (id) => void renewed.push(id),
     remove: (id) => void files.delete(id),
     sweep() {},
@@ -60,16 +66,17 @@ function store(options: Partial<BlobOptions> & { readonly files?: BlobFiles | un
     inline_bytes_max: LIMIT,
     files: fakeFiles,
     filesReach: () => state.reach,
+    isHere: () => state.here,
     redis,
     ttlMs: TTL_MS,
     clock,
     ...options,
   });
-  const send = (kind: 'infer' | 'response', carried: Tensor): BlobRef | 'full' | undefined => {
+  const send = (kind: 'infer' | 'execute' | 'response', carried: Tensor): BlobRef | 'full' | undefined => {
     const detached: Detached | 'full' | undefined = made.detach('to', message(kind, carried));
     return typeof detached === 'object' ? detached.refs.get(carried) : detached;
   };
-  return { ...made, store: made, clock, files, keys, renewed, state, send };
+  return { ...made, store: made, clock, files, keys, renewed, looks, state, send };
 }
 
 describe('blob store', () => {
@@ -154,22 +161,50 @@ describe('blob store', () => {
   );
 
   test('beyond its bound a message is refused; what readers have taken makes room', () => {
-    const { send, files } = store();
+    const { send, files, clock } = store();
     for (let count = 0; count < 5; count++) expect(send('response', tensor(200))).toMatchObject({ place: 'file' });
     expect(send('response', tensor(200))).toBe('full');
     files.clear();
+    clock.advanceUs(LOOK_US);
     expect(send('response', tensor(200))).toMatchObject({ place: 'file' });
   });
 
   test('answers in Redis count until Redis says that they are gone, or their time is over', async () => {
     const { send, keys, clock, store: blobs } = store({ files: undefined });
     for (let count = 0; count < 4; count++) send('response', tensor(200));
+    await new Promise((resolve) => setImmediate(resolve));
     keys.clear();
     clock.advanceUs((TTL_MS * 1000) / 3);
     await new Promise((resolve) => setImmediate(resolve));
     expect(blobs.bytes).toBe(0);
     send('response', tensor(200));
     clock.advanceUs(TTL_MS * 1000 * 1.4);
+    expect(blobs.bytes).toBe(0);
+  });
+
+  test('answers that are taken from Redis as fast as they come are never refused', async () => {
+    const { send, keys, clock } = store({ files: undefined });
+    for (let count = 0; count < 20; count++) {
+      expect(send('response', tensor(200))).toMatchObject({ place: 'redis' });
+      keys.clear();
+      clock.advanceUs(LOOK_US);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  });
+
+  test('where nothing is taken not every send looks at all that is there', () => {
+    const { send, looks } = store();
+    for (let count = 0; count < 5; count++) send('response', tensor(200));
+    for (let count = 0; count < 100; count++) expect(send('response', tensor(200))).toBe('full');
+    expect(looks.length).toBeLessThan(10);
+  });
+
+  test('R29: a request of another process is not owned here, since nobody here hears of its end', () => {
+    const { send, renewed, state, clock, store: blobs } = store({ files: undefined });
+    state.here = false;
+    send('execute', tensor(200));
+    clock.advanceUs(TTL_MS * 1000 * 1.4);
+    expect(renewed).toEqual([]);
     expect(blobs.bytes).toBe(0);
   });
 

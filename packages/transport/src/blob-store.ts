@@ -10,6 +10,8 @@ export const INLINE_BYTES_MAX = 16_384;
 const RENEWALS_PER_TTL = 3;
 /** What others should have taken by now is looked for once so much of the bound is used. */
 const PRESSURE_SHARE = 0.5;
+/** Between two such looks: each asks after all that is there. */
+const LOOK_PAUSE_MS = 100;
 
 export interface BlobOptions {
   /** Unique among all stores, ever; each blob's id begins with it. */
@@ -28,6 +30,8 @@ interface BlobStoreParts extends BlobOptions {
   readonly redis: RedisBlobs;
   readonly ttlMs: number;
   readonly clock: Clock;
+  /** Whether that is a process whose mailbox is open here. */
+  readonly isHere: (id: ProcessId) => boolean;
 }
 
 /** The tensors of a message that go beside its frame. */
@@ -40,10 +44,11 @@ export interface Detached {
 /**
  * The blobs that one process has written.
  *
- * Those of requests are *owned*: written once, however often the request is sent, and renewed until
- * `release`. Any other, an answer's and what is sent for a request that is over, is *given*: it has
- * one reader, who deletes it, or runs out. A file's bytes count until it is gone; a key's until its
- * time is over, or Redis says that it is gone, which is asked when the bound comes near.
+ * Those of requests that were made here are *owned*: written once, however often the request is sent,
+ * and renewed until `release`. Any other is *given*: an answer's has one reader, who deletes it; what is
+ * sent for a request that is over, or for one of another process whose end is not heard of here, runs
+ * out. A file's bytes count until it is gone; a key's until its time is over, or Redis says that it is
+ * gone, which is asked when the bound comes near.
  */
 export interface BlobStore {
   /** Puts down what is large in the message, or says that there is no room. Undefined where nothing is large. */
@@ -58,7 +63,13 @@ export interface BlobStore {
   close(): void;
 }
 
-const NONE: readonly Tensor[] = [];
+interface LargeTensor {
+  readonly tensor: Tensor;
+  /** It may be sent again, and `release` will be called. */
+  readonly keep: boolean;
+}
+
+const NONE: readonly LargeTensor[] = [];
 
 interface OwnedBlob {
   readonly ref: BlobRef;
@@ -78,6 +89,8 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
   let bytes = 0;
   let written = 0;
   let timer: Timer | undefined;
+  let nextLookUs = 0;
+  let asking = false;
 
   const forget = (ref: BlobRef) => {
     if (given.delete(ref)) bytes -= ref.bytes;
@@ -98,9 +111,21 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
   };
 
   const reclaimFromRedis = async () => {
+    if (asking) return;
+    asking = true;
     const asked = new Map([...given.keys()].flatMap((ref) => (ref.place === 'redis' ? [[ref.id, ref]] : [])));
     const present = new Set(await redis.present([...asked.keys()]));
     for (const [id, ref] of asked) if (!present.has(id)) forget(ref);
+    asking = false;
+  };
+
+  /** Well before the bound, since Redis answers later. */
+  const makeRoom = (size: number) => {
+    const nowUs = clock.nowUs();
+    if (bytes + size <= bytes_max * PRESSURE_SHARE || nowUs < nextLookUs) return;
+    nextLookUs = nowUs + LOOK_PAUSE_MS * 1000;
+    reclaim();
+    void reclaimFromRedis();
   };
 
   const write = (tensor: Tensor, inFile: boolean): OwnedBlob => {
@@ -123,10 +148,11 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
   const isLarge = (tensor: CarriedTensor): tensor is Tensor =>
     'data' in tensor && tensor.data.byteLength >= inlineBytesMax;
 
-  const largeTensors = (message: Message): readonly Tensor[] => {
+  const largeTensors = (message: Message): readonly LargeTensor[] => {
     let found = NONE;
-    forEachTensor(message, (tensor) => {
-      if (isLarge(tensor)) found = [...found, tensor];
+    forEachTensor(message, (tensor, replyTo) => {
+      // Only who sent a request says when it is over.
+      if (isLarge(tensor)) found = [...found, { tensor, keep: replyTo !== undefined && parts.isHere(replyTo) }];
     });
     return found;
   };
@@ -140,14 +166,13 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
     remove(known.ref);
   };
 
-  /** `keep`: it may be sent again. */
   const put = (tensor: Tensor, keep: boolean, inFile: boolean): OwnedBlob | 'full' => {
     const known = owned.get(tensor);
     if (known !== undefined && (inFile || known.ref.place !== 'file')) return known;
     // Somebody has come who does not see the file.
     if (known !== undefined) drop(tensor);
     const size = tensor.data.byteLength;
-    if (bytes + size > bytes_max) reclaim();
+    makeRoom(size);
     if (bytes + size > bytes_max || size > REDIS_BLOB_BYTES_MAX) return 'full';
     const made = write(tensor, inFile);
     bytes += size;
@@ -184,8 +209,8 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
       const inFile = files !== undefined && parts.filesReach(to, message);
       const refs = new Map<Tensor, BlobRef>();
       const uploads: Promise<Stored>[] = [];
-      for (const tensor of large) {
-        const blob = put(tensor, message.kind !== 'response', inFile);
+      for (const { tensor, keep } of large) {
+        const blob = put(tensor, keep, inFile);
         if (blob === 'full') return 'full';
         refs.set(tensor, blob.ref);
         if (blob.stored !== undefined) uploads.push(blob.stored);

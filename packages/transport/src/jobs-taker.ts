@@ -1,6 +1,7 @@
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type Job, UnrecoverableError, type Worker } from 'bullmq';
 import type { JobTaker, TakeOptions } from './jobs.ts';
+import { settledWithin } from './settled-within.ts';
 
 export interface JobTakerParts {
   readonly clock: Clock;
@@ -26,6 +27,8 @@ const EMPTY_PAUSE_MS = 20;
 const EMPTY_WAIT_MS = 5;
 /** Once closing, a step that fails is tried so often; then the lock's end frees the job. */
 const CLOSING_TRIES_MAX = 2;
+/** How long a worker that has not started may take to close: its connection may never come. */
+const CLOSE_MS_MAX = 1_000;
 const BACKOFFS: ReadonlySet<string> = new Set(['fixed', 'exponential']);
 
 interface HeldJob {
@@ -102,12 +105,17 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         starting = parts.worker();
         starting.on('error', (error) => log.debug({ err: error }, 'job queue'));
         await Promise.race([starting.waitUntilReady(), closed]);
+        if (isClosed()) {
+          // Not known to `shutDown`, and its connection and timers would outlive the taker.
+          await settledWithin(CLOSE_MS_MAX, starting.close(true));
+          break;
+        }
         worker = starting;
         await starting.startStalledCheckTimer();
         return starting;
       } catch (error) {
         log.debug({ err: error }, 'not taking jobs yet, trying again');
-        await starting?.close(true);
+        if (starting !== undefined) await settledWithin(CLOSE_MS_MAX, starting.close(true));
         await pause(RETRY_MS);
       }
     }

@@ -1,16 +1,19 @@
-import type { CarriedTensor, Message } from '@nereid/protocol';
+import type { CarriedTensor, Message, ProcessId } from '@nereid/protocol';
 
-/** Calls back with each tensor of a message, in its order. */
-export function forEachTensor(message: Message, visit: (tensor: CarriedTensor) => void): void {
+/** Calls back with each tensor of a message, in its order; `replyTo`: who sent its request, none for an answer's. */
+export function forEachTensor(
+  message: Message,
+  visit: (tensor: CarriedTensor, replyTo: ProcessId | undefined) => void,
+): void {
   switch (message.kind) {
     case 'infer':
-      for (const tensor of message.request.inputs) visit(tensor);
+      for (const tensor of message.request.inputs) visit(tensor, message.replyTo);
       return;
     case 'execute':
-      for (const { request } of message.entries) for (const tensor of request.inputs) visit(tensor);
+      for (const { request, replyTo } of message.entries) for (const tensor of request.inputs) visit(tensor, replyTo);
       return;
     case 'response':
-      if (message.outcome.ok) for (const tensor of message.outcome.response.outputs) visit(tensor);
+      if (message.outcome.ok) for (const tensor of message.outcome.response.outputs) visit(tensor, undefined);
       return;
     default:
   }

@@ -80,9 +80,10 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
   });
   const blobs = createBlobStore({
     ...options.blobs,
-    redis: createRedisBlobs(connector.connect('blobs'), keys),
+    redis: createRedisBlobs(connector.connect('blobs'), keys, clock),
     ttlMs: Math.ceil(BLOB_TTL_REGISTRATIONS * timing.registration_ms),
     clock,
+    isHere: (id) => inboxes.has(id),
   });
   let closed = false;
 

@@ -9,7 +9,9 @@ import type {
   InferRequest,
   Outcome,
   ProcessId,
+  ResponseMessage,
 } from '@nereid/protocol';
+import { ANSWER_REFUSED } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
 import { type BatchSettlement, CANCELLED } from './instance-batch.ts';
 import { selectOutputs } from './join-split.ts';
@@ -65,13 +67,14 @@ export function sendAnswers(
     const gone = cancelled?.has(i) === true;
     const outcome = gone ? CANCELLED_OUTCOME : outcomeOf(batch, entry, settled);
     if (streams?.ended(i) !== true) {
-      mailbox.send(entry.replyTo, {
+      const chunk = streams?.next(i) ?? 0;
+      sendLast(mailbox, entry.replyTo, {
         kind: 'response',
         model: message.model,
         id: entry.id,
         outcome,
         execution,
-        chunk: streams?.next(i) ?? 0,
+        chunk,
         last: true,
       });
     }
@@ -94,6 +97,16 @@ export function sendAnswers(
     entries: results,
   };
   mailbox.send(owner, done);
+}
+
+/**
+ * Sends the answer that ends a request. Where it finds no room a short one that says so goes in its place: on the
+ * local lane nobody would ask again, on the others the same answer might be made and refused for ever.
+ */
+export function sendLast(mailbox: Mailbox, to: ProcessId, message: ResponseMessage): void {
+  mailbox.send(to, message, (reason) => {
+    if (reason === 'full') mailbox.send(to, { ...message, outcome: { ok: false, error: ANSWER_REFUSED } });
+  });
 }
 
 /**

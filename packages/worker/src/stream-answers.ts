@@ -1,6 +1,6 @@
 import type { ExecuteEntry, Outcome, RunningStream } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
-import { type AnsweredBatch, outcomeOf, type SentChunks } from './batch-answers.ts';
+import { type AnsweredBatch, outcomeOf, type SentChunks, sendLast } from './batch-answers.ts';
 import type { RunningBatch } from './hosted-model.ts';
 import type { StreamChunk } from './thread-messages.ts';
 
@@ -27,15 +27,18 @@ export function createStreamAnswers({ mailbox, batch, undelivered }: StreamParts
   const over = new Set<number>();
   const lost = new Set<number>();
 
-  const send = (position: number, entry: ExecuteEntry, outcome: Outcome, chunk: number, last: boolean) =>
-    mailbox().send(
-      entry.replyTo,
-      { kind: 'response', model: message.model, id: entry.id, outcome, execution, chunk, last },
-      () => {
-        lost.add(position);
-        undelivered(entry);
-      },
-    );
+  const send = (position: number, entry: ExecuteEntry, outcome: Outcome, chunk: number, last: boolean) => {
+    const { id, replyTo } = entry;
+    const response = { kind: 'response', model: message.model, id, outcome, execution, chunk, last } as const;
+    if (last) {
+      sendLast(mailbox(), replyTo, response);
+      return;
+    }
+    mailbox().send(replyTo, response, () => {
+      lost.add(position);
+      undelivered(entry);
+    });
+  };
 
   return {
     take({ position, outcome, last }) {
