@@ -192,6 +192,30 @@ describe('blob store', () => {
     }
   });
 
+  test('a message that is refused leaves nothing of its answers', () => {
+    const { store: blobs, files } = store();
+    const sample = sampleMessages().find(({ kind }) => kind === 'response');
+    if (sample?.kind !== 'response' || !sample.outcome.ok) throw new Error('no response among the samples');
+    const { outcome } = sample;
+    const answer = (...outputs: Tensor[]): Message => {
+      return { ...sample, outcome: { ok: true, response: { ...outcome.response, outputs } } };
+    };
+    expect(blobs.detach('to', answer(tensor(600), tensor(600)))).toBe('full');
+    expect([files.size, blobs.bytes]).toEqual([0, 0]);
+    const detached = blobs.detach('to', answer(tensor(300), tensor(400)));
+    expect(files.size).toBe(2);
+    if (typeof detached === 'object') detached.undo();
+    expect([files.size, blobs.bytes]).toEqual([0, 0]);
+  });
+
+  test('R29: a request that is refused stays owned, for the next send', () => {
+    const { store: blobs, files } = store();
+    const input = tensor(200);
+    const detached = blobs.detach('to', message('infer', input));
+    if (typeof detached === 'object') detached.undo();
+    expect([files.size, blobs.bytes]).toEqual([1, 200]);
+  });
+
   test('where nothing is taken not every send looks at all that is there', () => {
     const { send, looks } = store();
     for (let count = 0; count < 5; count++) send('response', tensor(200));

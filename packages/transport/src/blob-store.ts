@@ -39,6 +39,8 @@ export interface Detached {
   readonly refs: ReadonlyMap<Tensor, BlobRef>;
   /** Until then the message is not to leave; undefined where all is in place. */
   readonly stored: Promise<Stored> | undefined;
+  /** The message was not sent: what is given goes, since nobody will read it. */
+  undo(): void;
 }
 
 /**
@@ -166,6 +168,15 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
     remove(known.ref);
   };
 
+  /** What was given. */
+  const takeBack = (refs: Iterable<BlobRef>) => {
+    for (const ref of refs) {
+      if (!given.has(ref)) continue;
+      forget(ref);
+      remove(ref);
+    }
+  };
+
   const put = (tensor: Tensor, keep: boolean, inFile: boolean): OwnedBlob | 'full' => {
     const known = owned.get(tensor);
     if (known !== undefined && (inFile || known.ref.place !== 'file')) return known;
@@ -211,11 +222,15 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
       const uploads: Promise<Stored>[] = [];
       for (const { tensor, keep } of large) {
         const blob = put(tensor, keep, inFile);
-        if (blob === 'full') return 'full';
+        if (blob === 'full') {
+          takeBack(refs.values());
+          return 'full';
+        }
         refs.set(tensor, blob.ref);
         if (blob.stored !== undefined) uploads.push(blob.stored);
       }
-      return { refs, stored: uploads.length === 0 ? undefined : worst(uploads) };
+      const stored = uploads.length === 0 ? undefined : worst(uploads);
+      return { refs, stored, undo: () => takeBack(refs.values()) };
     },
     release(tensors) {
       for (const tensor of tensors) {

@@ -1,5 +1,5 @@
 import { createLog, virtualClock } from '@nereid/runtime';
-import type { Worker } from 'bullmq';
+import type { Job, Worker } from 'bullmq';
 import { expect, test } from 'vitest';
 import { createJobTaker } from './jobs-taker.ts';
 
@@ -38,4 +38,46 @@ test('closed while its worker starts, a taker leaves neither worker nor timer', 
   await closed;
   expect(calls.at(-1)).toBe('close');
   expect(clock.liveTimers).toBe(0);
+});
+
+test('a result that no text can hold fails its job: it would be tried for ever', async () => {
+  const clock = virtualClock();
+  const failed: Error[] = [];
+  const job = {
+    id: 'j1',
+    opts: {},
+    async moveToCompleted() {
+      throw new RangeError('Invalid string length');
+    },
+    async moveToFailed(error: Error) {
+      failed.push(error);
+    },
+  } as unknown as Job;
+  const jobs = [job];
+  const worker = {
+    on() {},
+    async waitUntilReady() {},
+    async startStalledCheckTimer() {},
+    getNextJob: async (_token: string, options?: { readonly block?: boolean }) =>
+      options === undefined ? new Promise(() => {}) : jobs.shift(),
+    async close() {},
+  } as unknown as Worker;
+  const taken: string[] = [];
+  const taker = createJobTaker({
+    clock,
+    log: createLog({ level: 'silent' }),
+    worker: () => worker,
+    ready: async () => {},
+    queue: 'infer.m',
+    lockMs: 1_000,
+    options: { by: 'co-1', token: () => 't', room: () => 1, taken: ({ id }) => taken.push(id) > 0, lost: () => {} },
+  });
+  await turn();
+  expect(taken).toEqual(['j1']);
+  void taker.complete('j1', {});
+  await turn();
+  expect(failed.map(({ name, message }) => [name, message])).toEqual([
+    ['UnrecoverableError', expect.stringContaining('too long')],
+  ]);
+  expect(taker.held).toBe(0);
 });

@@ -216,6 +216,19 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       return job.moveToFailed(error, token, false);
     });
 
+  const complete = (id: string, result: unknown) =>
+    end(id, async (job, token) => {
+      try {
+        await job.moveToCompleted(result, token, false);
+      } catch (error) {
+        // Not Redis' answer: its JSON is beyond the longest string, now and ever.
+        if (!(error instanceof RangeError)) throw error;
+        const tooLong = new UnrecoverableError(`INTERNAL: the job's result is too long for its queue`);
+        tooLong.stack = '';
+        await job.moveToFailed(tooLong, token, false);
+      }
+    });
+
   const putBack = (id: string, delayMs: number) =>
     end(id, (job, token) => (delayMs > 0 ? job.moveToDelayed(clock.wallMs() + delayMs, token) : job.moveToWait(token)));
 
@@ -240,7 +253,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       return held.size;
     },
     more,
-    complete: (id, result) => end(id, (job, token) => job.moveToCompleted(result, token, false)),
+    complete,
     fail,
     putBack,
     close() {

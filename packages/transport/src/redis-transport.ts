@@ -97,11 +97,20 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
     try {
       frame = encodeMessage(message, detached === undefined ? undefined : (tensor) => detached.refs.get(tensor));
     } catch (error) {
+      detached?.undo();
       log.error({ err: error, model: message.model }, `a message of kind ${message.kind} cannot be encoded`);
       if (refused !== undefined) queueMicrotask(() => refused('full'));
       return;
     }
-    outbox.send(to, frame, refused, detached?.stored);
+    if (detached === undefined) {
+      outbox.send(to, frame, refused);
+      return;
+    }
+    const undone = (reason: RefusalReason) => {
+      detached.undo();
+      refused?.(reason);
+    };
+    outbox.send(to, frame, undone, detached.stored);
   };
 
   return {
