@@ -1,7 +1,7 @@
 /** Reads what wire-writer.ts wrote, and refuses with INTERNAL what does not fit; nothing that a frame claims takes memory by itself. */
 import { frameError } from './frame-body.ts';
 import { createTextCache } from './text-cache.ts';
-import { DOUBLE, LONG_SIGNED, LONG_UNSIGNED, LONG_ZERO, MINUS_ONE, NUMBER_MARKS_FROM, UINT32 } from './wire-writer.ts';
+import { LONG_SIGNED, LONG_UNSIGNED, LONG_ZERO, MINUS_ONE, NUMBER_MARKS_FROM, UINT32 } from './wire-writer.ts';
 
 const UINT32_BYTES = 4;
 const WIDE_BYTES = 8;
