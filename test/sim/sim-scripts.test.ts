@@ -3,6 +3,7 @@ import { type Random, seededRandom } from '@nereid/runtime';
 import { connectRedis, type RedisConnection, redisKeys } from '@nereid/transport';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { DIRECTORY_KEYS, directoryScript } from '../../packages/transport/src/directory-script.ts';
+import { packParcels } from '../../packages/transport/src/mailbox-parcel.ts';
 import { mailboxScripts } from '../../packages/transport/src/redis-scripts.ts';
 import { type RedisServerFixture, startRedisServer } from '../../packages/transport/src/redis-server-fixture.ts';
 import { between, pick } from './sim-models.ts';
@@ -164,7 +165,8 @@ test('mailboxes', async () => {
       const frames = Array.from({ length: 1 + Math.floor(random.next() * 4) }, () =>
         Buffer.alloc(Math.floor(random.next() * 50), call),
       );
-      const args = ['60000', ...frames];
+      // As numbers for the client, which turns them into text.
+      const args = ['60000', ...packParcels(frames).map((part) => (typeof part === 'number' ? `${part}` : part))];
       expect(run('nereidMailboxPush', keys, args), `call ${call}`).toEqual(await scripts.push(keys, args));
     }
     expect(redis.list(keys[0])).toEqual(await connection.client.lrangeBuffer(keys[0], 0, -1));

@@ -2,7 +2,8 @@
  * What the scripts of packages/transport do in Redis (redis-scripts.ts, directory-script.ts), said
  * once more for the simulated one. The contract suites hold both to the same behaviour.
  */
-import { FRAME_OFFSET_BYTES, PUSH_GONE } from '../../packages/transport/src/redis-scripts.ts';
+import { FRAME_LENGTH_BYTES, PARCEL_COUNTERS_BYTES, readParcel } from '../../packages/transport/src/mailbox-parcel.ts';
+import { PUSH_GONE } from '../../packages/transport/src/redis-scripts.ts';
 import type { SimRedis } from './sim-redis.ts';
 
 export interface ScriptRules {
@@ -24,7 +25,7 @@ export type Script = (redis: SimRedis, keys: readonly string[], args: readonly (
 export function simScripts(rules: ScriptRules): Readonly<Record<string, Script>> {
   return {
     nereidMailboxOpen: (redis, keys, args) => openMailbox(redis, keys, args.map(String), rules),
-    nereidMailboxPush: pushFrames,
+    nereidMailboxPush: pushParcels,
     // No script, but what R30 rests on.
     getdel(redis, [key = '']) {
       const [value] = redis.list(key);
@@ -49,8 +50,10 @@ function openMailbox(
       new Map([
         ['messages_max', messagesMax],
         ['bytes_max', bytesMax],
-        ['start', '0'],
-        ['end', '0'],
+        ['messages_out', '0'],
+        ['bytes_out', '0'],
+        ['messages_in', '0'],
+        ['bytes_in', '0'],
       ]),
     );
   }
@@ -58,37 +61,68 @@ function openMailbox(
   return was ? 1 : 0;
 }
 
-const pushFrames: Script = (redis, [list = '', marker = ''], [ttl, ...frames]) => {
+const pushParcels: Script = (redis, [list = '', marker = ''], [ttl, ...given]) => {
   const open = redis.hash(marker);
   if (open.size === 0) return PUSH_GONE;
   const field = (name: string) => Number(open.get(name));
   const waiting = redis.list(list);
-  const empty = waiting.length === 0;
-  let end = field('end');
-  // The lower bound that the script keeps saves it a look; here the first frame is always asked.
-  const start = empty ? end : (waiting[0]?.readDoubleBE() ?? end);
+  const into = { messages: field('messages_in'), bytes: field('bytes_in') };
+  // The lower bounds that the script keeps save it a look; here the first parcel is always asked.
+  const [first] = waiting;
+  const out = { messages: first?.readDoubleBE() ?? into.messages, bytes: first?.readDoubleBE(8) ?? into.bytes };
+  const sent = given.filter((part) => typeof part !== 'string').map((part) => ({ part, ...framesOf(part) }));
+  const all = { messages: sum(sent.map(({ frames }) => frames.length)), bytes: sum(sent.map(({ bytes }) => bytes)) };
+  const fits =
+    into.messages - out.messages + all.messages <= field('messages_max') &&
+    into.bytes - out.bytes + all.bytes <= field('bytes_max');
   const taken: Buffer[] = [];
   const full: number[] = [];
-  for (const [index, frame] of frames.entries()) {
-    if (typeof frame === 'string') throw new Error('a frame that is no buffer');
-    const count = waiting.length + taken.length;
-    const over = count > 0 && end - start + frame.byteLength > field('bytes_max');
-    if (count >= field('messages_max') || over) {
-      full.push(index + 1);
-      continue;
+  const take = (messages: number, bytes: number, frames: Uint8Array) => {
+    const counters = Buffer.alloc(PARCEL_COUNTERS_BYTES);
+    counters.writeDoubleBE(into.messages);
+    counters.writeDoubleBE(into.bytes, 8);
+    taken.push(Buffer.concat([counters, frames]));
+    into.messages += messages;
+    into.bytes += bytes;
+  };
+  if (fits) for (const { part, frames, bytes } of sent) take(frames.length, bytes, part);
+  else {
+    for (const [index, frame] of sent.flatMap(({ frames }) => frames).entries()) {
+      const count = into.messages - out.messages;
+      const over = count > 0 && into.bytes - out.bytes + frame.byteLength > field('bytes_max');
+      if (count >= field('messages_max') || over) full.push(index + 1);
+      else take(1, frame.byteLength, withLength(frame));
     }
-    const offset = Buffer.alloc(FRAME_OFFSET_BYTES);
-    offset.writeDoubleBE(end);
-    taken.push(Buffer.concat([offset, frame]));
-    end += frame.byteLength;
   }
   if (taken.length > 0) {
-    redis.put(marker, new Map([...open, ['start', `${start}`], ['end', `${end}`]]));
+    const counted = {
+      messages_in: into.messages,
+      bytes_in: into.bytes,
+      messages_out: out.messages,
+      bytes_out: out.bytes,
+    };
+    const fields = Object.entries(counted).map(([name, value]): [string, string] => [name, `${value}`]);
+    redis.put(marker, new Map([...open, ...fields]));
     redis.put(list, [...waiting, ...taken]);
-    if (empty) redis.expire(list, Number(ttl));
+    if (first === undefined) redis.expire(list, Number(ttl));
   }
   return full;
 };
+
+function framesOf(part: Buffer): { readonly frames: readonly Buffer[]; readonly bytes: number } {
+  const { frames } = readParcel(Buffer.concat([Buffer.alloc(PARCEL_COUNTERS_BYTES), part]));
+  return { frames, bytes: sum(frames.map(({ byteLength }) => byteLength)) };
+}
+
+function withLength(frame: Buffer): Buffer {
+  const length = Buffer.alloc(FRAME_LENGTH_BYTES);
+  length.writeUInt32LE(frame.byteLength);
+  return Buffer.concat([length, frame]);
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
 
 /** A hash whose fields run out, by the sorted set beside it. */
 function expiringHash(redis: SimRedis, hash: string, until: string) {

@@ -2,21 +2,10 @@
  * Readers that turn a frame's unpacked header into typed values and refuse what does not fit. A
  * record reads exactly its own members; what a newer version added is left aside.
  */
-import { NereidError } from './error.ts';
-
-/** The tensor bytes of a frame, handed out in order. */
-export interface FrameBody {
-  readonly frame: Uint8Array;
-  /** End of what has been handed out. */
-  offset: number;
-}
+import { type FrameBody, frameError } from './frame-body.ts';
 
 /** Takes a value from the header; throws INTERNAL where it is of the wrong kind. */
 export type FrameReader<T> = (value: unknown, body: FrameBody) => T;
-
-export function frameError(why: string): NereidError {
-  return new NereidError('INTERNAL', `broken message frame: ${why}`);
-}
 
 function refused(wanted: string): never {
   throw frameError(`${wanted} expected`);

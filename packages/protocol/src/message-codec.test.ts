@@ -176,6 +176,11 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
     contentHash: name,
   }),
 };
+/** Their numbers in frames. */
+const INFER = 1;
+const CANCEL = 2;
+const EXECUTE = 5;
+const RESPONSE = 6;
 const KINDS = Object.keys(MESSAGES) as MessageKind[];
 const anyMessage: fc.Arbitrary<Message> = fc.oneof(...KINDS.map((kind): fc.Arbitrary<Message> => MESSAGES[kind]));
 
@@ -201,11 +206,106 @@ const SAMPLE: Message = {
   last: true,
 };
 
-/** SAMPLE as version 1 wrote it. */
-const OLD_FRAME =
-  'TnIBBq0AAADeAAeka2luZKhyZXNwb25zZaVtb2RlbKFtomlkpmd3LWE6MadvdXRjb21l3gACom9rw6hyZXNwb25zZd4ABalt' +
-  'b2RlbE5hbWWhbaxtb2RlbFZlcnNpb26hMaJpZKCqcGFyYW1ldGVyc5KhbtMAAAAAAAAAAadvdXRwdXRzkpShWaVVSU5UOJED' +
-  'A5ShWqRGUDY0kQEIqWV4ZWN1dGlvbqFlpWNodW5rAKRsYXN0wwAAAAECAwAAAAAAAAAAAAAA+D8=';
+const EPOCH = { number: 7, owner: 'co-a' };
+const REQUEST: CarriedRequest = {
+  modelName: 'm',
+  modelVersion: '3',
+  id: 'é',
+  correlationId: 18446744073709551615n,
+  sequenceStart: true,
+  sequenceEnd: false,
+  priority: 2n,
+  timeoutUs: 0n,
+  parameters: { text: 'ü', flag: true, whole: -5n, real: 0.5 },
+  inputs: [
+    { name: 'A', datatype: 'UINT8', shape: [3], data: Uint8Array.of(1, 2, 3) },
+    { name: 'B', datatype: 'UINT8', shape: [3], blob: { place: 'file', id: '12000-bl-1-7', bytes: 3 } },
+  ],
+  requestedOutputs: ['C'],
+};
+
+/** The kinds that version 2 wrote otherwise: a message, and its frame as version 2 wrote it. */
+const OLD_FRAMES: readonly (readonly [Message, string])[] = [
+  [
+    {
+      kind: 'infer',
+      model: 'm',
+      epoch: EPOCH,
+      id: 'gw-a:12',
+      g: 12,
+      low: 5,
+      prev: 11,
+      session: 'gw-a:10',
+      step: -1,
+      sends: 2,
+      msLeft: 12.5,
+      replyTo: 'gw-a',
+      request: REQUEST,
+    },
+    'TnICAYcBAADeAA2ka2luZKVpbmZlcqVtb2RlbKFtpWVwb2No3gACpm51bWJlcgelb3duZXKkY28tYaJpZKdndy1hOjEyoWcMo2xvdwWk' +
+      'cHJldgunc2Vzc2lvbqdndy1hOjEwpHN0ZXD/pXNlbmRzAqZtc0xlZnTLQCkAAAAAAACncmVwbHlUb6Rndy1hp3JlcXVlc3TeAAupbW9k' +
+      'ZWxOYW1loW2sbW9kZWxWZXJzaW9uoTOiaWSiw6mtY29ycmVsYXRpb25JZM///////////61zZXF1ZW5jZVN0YXJ0w6tzZXF1ZW5jZUVu' +
+      'ZMKocHJpb3JpdHnTAAAAAAAAAAKpdGltZW91dFVz0wAAAAAAAAAAqnBhcmFtZXRlcnOYpHRleHSiw7ykZmxhZ8Old2hvbGXT////////' +
+      '//ukcmVhbMQIAAAAAAAA4D+maW5wdXRzkpShQaVVSU5UOJEDA5ahQqVVSU5UOJEDA6RmaWxlrDEyMDAwLWJsLTEtN7ByZXF1ZXN0ZWRP' +
+      'dXRwdXRzkaFDAAECAw==',
+  ],
+  [
+    {
+      kind: 'execute',
+      model: 'm',
+      epoch: EPOCH,
+      version: '3',
+      batch: 8,
+      instance: 1,
+      entries: [{ id: 'gw-a:12', replyTo: 'gw-a', request: REQUEST, session: null, slot: -1 }],
+    },
+    'TnICBYQBAADeAAeka2luZKdleGVjdXRlpW1vZGVsoW2lZXBvY2jeAAKmbnVtYmVyB6Vvd25lcqRjby1hp3ZlcnNpb26hM6ViYXRjaAio' +
+      'aW5zdGFuY2UBp2VudHJpZXOR3gAFomlkp2d3LWE6MTKncmVwbHlUb6Rndy1hp3JlcXVlc3TeAAupbW9kZWxOYW1loW2sbW9kZWxWZXJz' +
+      'aW9uoTOiaWSiw6mtY29ycmVsYXRpb25JZM///////////61zZXF1ZW5jZVN0YXJ0w6tzZXF1ZW5jZUVuZMKocHJpb3JpdHnTAAAAAAAA' +
+      'AAKpdGltZW91dFVz0wAAAAAAAAAAqnBhcmFtZXRlcnOYpHRleHSiw7ykZmxhZ8Old2hvbGXT//////////ukcmVhbMQIAAAAAAAA4D+m' +
+      'aW5wdXRzkpShQaVVSU5UOJEDA5ahQqVVSU5UOJEDA6RmaWxlrDEyMDAwLWJsLTEtN7ByZXF1ZXN0ZWRPdXRwdXRzkaFDp3Nlc3Npb27A' +
+      'pHNsb3T/AAAAAAECAw==',
+  ],
+  [
+    SAMPLE,
+    'TnICBq0AAADeAAeka2luZKhyZXNwb25zZaVtb2RlbKFtomlkpmd3LWE6MadvdXRjb21l3gACom9rw6hyZXNwb25zZd4ABaltb2RlbE5h' +
+      'bWWhbaxtb2RlbFZlcnNpb26hMaJpZKCqcGFyYW1ldGVyc5KhbtMAAAAAAAAAAadvdXRwdXRzkpShWaVVSU5UOJEDA5ShWqRGUDY0kQEI' +
+      'qWV4ZWN1dGlvbqFlpWNodW5rAKRsYXN0wwAAAAECAwAAAAAAAAAAAAAA+D8=',
+  ],
+  [
+    {
+      kind: 'done',
+      model: 'm',
+      epoch: EPOCH,
+      version: '3',
+      worker: 'wk-a',
+      batch: 8,
+      instance: 1,
+      timing: { waitNs: 1.5, inputNs: 2, inferNs: 3, outputNs: 4 },
+      executed: true,
+      entries: [
+        { id: 'gw-a:12', result: 'ok', error: null },
+        { id: 'gw-a:13', result: 'error', error: { code: 'INTERNAL', message: 'no', field: 'inputs' } },
+      ],
+    },
+    'TnICBwoBAADeAAqka2luZKRkb25lpW1vZGVsoW2lZXBvY2jeAAKmbnVtYmVyB6Vvd25lcqRjby1hp3ZlcnNpb26hM6Z3b3JrZXKkd2st' +
+      'YaViYXRjaAioaW5zdGFuY2UBpnRpbWluZ94ABKZ3YWl0TnPLP/gAAAAAAACnaW5wdXROcwKnaW5mZXJOcwOob3V0cHV0TnMEqGV4ZWN1' +
+      'dGVkw6dlbnRyaWVzkt4AA6JpZKdndy1hOjEypnJlc3VsdKJva6VlcnJvcsDeAAOiaWSnZ3ctYToxM6ZyZXN1bHSlZXJyb3KlZXJyb3Le' +
+      'AAOkY29kZahJTlRFUk5BTKdtZXNzYWdlom5vpWZpZWxkpmlucHV0cw==',
+  ],
+];
+
+/** A whole frame of that kind with that header. */
+function frameWith(kind: number, header: Uint8Array): Buffer {
+  const frame = Buffer.concat([Buffer.from([0x4e, 0x72, FRAME_VERSION, kind, 0, 0, 0, 0]), header]);
+  frame.writeUInt32LE(header.byteLength, 4);
+  return frame;
+}
+
+/** The frame with more bytes at the end of its header, which has no tensors after it. */
+function extended(frame: Uint8Array, more: Uint8Array): Buffer {
+  return frameWith(frame[3] ?? 0, Buffer.concat([frame.subarray(8), more]));
+}
 
 describe.each(KINDS)('a %s message', (kind) => {
   it('comes back from its frame as it was', () => {
@@ -254,10 +354,26 @@ describe('a frame', () => {
     expect(() => decodeMessage(frame)).toThrow(/name of a blob/);
   });
 
-  it('of the version before, which knows no blobs, is read', () => {
-    const frame = Buffer.from(OLD_FRAME, 'base64');
-    expect(frame[2]).toBe(FRAME_VERSION - 1);
-    expect(decodeMessage(frame)).toEqual(SAMPLE);
+  it.each(OLD_FRAMES.map(([message, old]) => [message.kind, message, old] as const))(
+    'of the version before is read: %s',
+    (_, message, old) => {
+      const frame = Buffer.from(old, 'base64');
+      expect(frame[2]).toBe(FRAME_VERSION - 1);
+      expect(decodeMessage(frame)).toEqual(message);
+    },
+  );
+
+  it('to which a newer build added fields is read', () => {
+    const done = OLD_FRAMES[3]?.[0];
+    if (done?.kind !== 'done') throw new Error('another message');
+    expect(decodeMessage(extended(encodeMessage(done), Buffer.from('more')))).toEqual(done);
+    // The last entry ends the header: it grows with its block.
+    const bare: Message = { ...done, entries: [{ id: 'a', result: 'ok', error: null }] };
+    const frame = extended(encodeMessage(bare), Buffer.from('more'));
+    const block = frame.byteLength - 4 - 4 - 4;
+    expect(frame.readUInt32LE(block)).toBe(4);
+    frame.writeUInt32LE(8, block);
+    expect(decodeMessage(frame)).toEqual(bare);
   });
 
   it('is read from the middle of a larger buffer', () => {
@@ -327,25 +443,46 @@ describe('a frame', () => {
     );
   });
 
-  it.each([
-    ['an array of 2^32 - 1', [0xdd, 0xff, 0xff, 0xff, 0xff]],
-    ['a map of 2^32 - 1', [0xdf, 0xff, 0xff, 0xff, 0xff]],
-    ['bytes of 2^32 - 1', [0xc6, 0xff, 0xff, 0xff, 0xff]],
-    ['text of 2^32 - 1', [0xdb, 0xff, 0xff, 0xff, 0xff]],
-    ['nested arrays of 16,000,000', Array.from({ length: 200 }, () => [0xdd, 0x00, 0xf4, 0x24, 0x00]).flat()],
-  ])('whose header announces %s takes no memory for it', (_, header) => {
-    const frame = Buffer.concat([Buffer.from([0x4e, 0x72, FRAME_VERSION, 1, 0, 0, 0, 0]), Buffer.from(header)]);
-    frame.writeUInt32LE(header.length, 4);
+  it.each<[string, number, readonly number[]]>([
+    ['an array of 2^32 - 1', CANCEL, [0xdd, 0xff, 0xff, 0xff, 0xff]],
+    ['a map of 2^32 - 1', CANCEL, [0xdf, 0xff, 0xff, 0xff, 0xff]],
+    ['bytes of 2^32 - 1', CANCEL, [0xc6, 0xff, 0xff, 0xff, 0xff]],
+    ['text of 2^32 - 1', CANCEL, [0xdb, 0xff, 0xff, 0xff, 0xff]],
+    ['nested arrays of 16,000,000', CANCEL, Array.from({ length: 200 }, () => [0xdd, 0x00, 0xf4, 0x24, 0x00]).flat()],
+    ['a model name of 2^32 - 1 bytes', INFER, [0xfe, 0xff, 0xff, 0xff, 0xff]],
+    ['a model name of 2^52 bytes', INFER, [0xff, 0, 0, 0, 0, 0, 0, 0x30, 0x43]],
+    ['a model name of NaN bytes', INFER, [0xff, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f]],
+    // Model, epoch, version, batch and instance come before its entries.
+    ['2^32 - 1 entries', EXECUTE, [0, 0, 0, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 0xff]],
+    ['an entry of 2^32 - 1 bytes', EXECUTE, [0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]],
+    // Model and id, then a success without names, id and parameters.
+    ['2^32 - 1 tensors', RESPONSE, [0, 0, 1, 9, 0, 0, 0, 0, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 0xff]],
+  ])('whose header announces %s takes no memory for it', (_, kind, header) => {
+    const frame = frameWith(kind, Uint8Array.from(header));
     const before = process.memoryUsage();
-    expect(() => decodeMessage(frame)).toThrow(NereidError);
+    expect(() => decodeMessage(frame)).toThrow(expect.objectContaining({ code: 'INTERNAL' }));
     const after = process.memoryUsage();
     expect(after.heapTotal + after.external - before.heapTotal - before.external).toBeLessThan(64e6);
+  });
+
+  it('of any bytes is read or refused, nothing else', () => {
+    const kind = fc.integer({ min: 1, max: KINDS.length });
+    fc.assert(
+      fc.property(kind, fc.uint8Array({ maxLength: 200 }), (number, header) => {
+        try {
+          decodeMessage(frameWith(number, header));
+        } catch (error) {
+          expect(error).toMatchObject({ name: 'NereidError', code: 'INTERNAL' });
+        }
+      }),
+      { numRuns: 3_000 },
+    );
   });
 
   it('with a header nested deep is refused', () => {
     const depth = 1_000_000;
     const frame = Buffer.alloc(8 + depth, 0x91);
-    frame.set([0x4e, 0x72, FRAME_VERSION, 1]);
+    frame.set([0x4e, 0x72, FRAME_VERSION, CANCEL]);
     frame.writeUInt32LE(depth, 4);
     expect(() => decodeMessage(frame)).toThrow(NereidError);
   });

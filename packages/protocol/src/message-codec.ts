@@ -1,15 +1,17 @@
 /**
- * Messages as binary frames: 2 magic bytes, version, kind, uint32 header
- * length (little-endian), a msgpack header, then the bytes of each tensor in the header's order, each
- * at a multiple of 8 from the frame's start.
+ * Messages as binary frames: 2 magic bytes, version, kind, uint32 header length (little-endian), the header, then the
+ * bytes of each tensor in the header's order, each at a multiple of 8 from the frame's start. Headers of the hot kinds
+ * are as wire-messages.ts says, those of the others are MessagePack.
  */
 import { Packr, Unpackr } from 'msgpackr';
 import { NereidError } from './error.ts';
-import { type FrameBody, frameError } from './frame-reader.ts';
+import { alignTensor, type FrameBody, frameError } from './frame-body.ts';
 import type { Message, MessageKind } from './message.ts';
-import { alignTensor, type Detach, MESSAGE_READERS, packMessage } from './message-header.ts';
+import { MESSAGE_READERS } from './message-header.ts';
 import { FRAME_HEADER_BYTES_MAX } from './protocol-limits.ts';
 import type { Tensor } from './tensor.ts';
+import { isWireKind, isWireMessage, readMessage, writeMessage } from './wire-messages.ts';
+import type { Detach, MessageWriter } from './wire-tensors.ts';
 
 /** "Nr" */
 const MAGIC = [0x4e, 0x72] as const;
@@ -18,9 +20,10 @@ const KIND_OFFSET = 3;
 const LENGTH_OFFSET = 4;
 const PREFIX_BYTES = 8;
 
-/** Written into every frame. Frames of this version and the one before are read. Version 1 knew no blobs. */
-export const FRAME_VERSION = 2;
-const FRAME_VERSION_OLDEST = 1;
+/** Written into every frame. Frames of this version and the one before are read: in version 2 every header is MessagePack. */
+export const FRAME_VERSION = 3;
+const FRAME_VERSION_OLDEST = 2;
+const WIRE_VERSION = 3;
 
 /** A kind keeps its number for ever. */
 const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
@@ -45,27 +48,42 @@ const PACKING = { useRecords: false, int64AsType: 'bigint', encodeUndefinedAsNil
 const packr = new Packr(PACKING);
 const unpackr = new Unpackr(PACKING);
 
+/** Headers are written here first; a longer one gets a buffer of its own. */
+const SCRATCH_BYTES = 16_384;
+const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+
 /**
- * The frame of a message, in a buffer of its own. Throws INVALID_ARG where the header would be longer
- * than FRAME_HEADER_BYTES_MAX or holds an integer of more than 64 bits. `detach` is asked of each
- * tensor with data whether it goes into the frame; what it throws is thrown on.
+ * The frame of a message. Throws INVALID_ARG where the header would be longer than FRAME_HEADER_BYTES_MAX or holds an
+ * integer of more than 64 bits. `detach` is asked of each tensor with data whether it goes into the frame; what it
+ * throws is thrown on.
  */
 export function encodeMessage(message: Message, detach?: Detach): Uint8Array {
-  const tensors: Tensor[] = [];
-  const header = packHeader(packMessage(message, { tensors, detach }));
-  let size = PREFIX_BYTES + header.byteLength;
+  const writer: MessageWriter = { bytes: scratch, offset: PREFIX_BYTES, tensors: [], detach };
+  if (isWireMessage(message)) {
+    writeMessage(writer, message);
+  } else {
+    const packed = packHeader(message);
+    writer.bytes = Buffer.concat([Buffer.alloc(PREFIX_BYTES), packed]);
+    writer.offset = writer.bytes.byteLength;
+  }
+  const { bytes, offset, tensors } = writer;
+  bytes[0] = MAGIC[0];
+  bytes[1] = MAGIC[1];
+  bytes[VERSION_OFFSET] = FRAME_VERSION;
+  bytes[KIND_OFFSET] = KIND_NUMBERS[message.kind];
+  bytes.writeUInt32LE(offset - PREFIX_BYTES, LENGTH_OFFSET);
+  return frameOf(bytes, offset, tensors);
+}
+
+function frameOf(header: Buffer, headerEnd: number, tensors: readonly Tensor[]): Uint8Array {
+  let size = headerEnd;
   for (const { data } of tensors) size = alignTensor(size) + data.byteLength;
-  const frame = Buffer.allocUnsafeSlow(size);
-  frame[0] = MAGIC[0];
-  frame[1] = MAGIC[1];
-  frame[VERSION_OFFSET] = FRAME_VERSION;
-  frame[KIND_OFFSET] = KIND_NUMBERS[message.kind];
-  frame.writeUInt32LE(header.byteLength, LENGTH_OFFSET);
-  frame.set(header, PREFIX_BYTES);
-  let end = PREFIX_BYTES + header.byteLength;
+  const frame = Buffer.allocUnsafe(size);
+  header.copy(frame, 0, 0, headerEnd);
+  let end = headerEnd;
   for (const { data } of tensors) {
     const start = alignTensor(end);
-    frame.fill(0, end, start);
+    for (let index = end; index < start; index++) frame[index] = 0;
     frame.set(data, start);
     end = start + data.byteLength;
   }
@@ -77,10 +95,10 @@ export function encodeMessage(message: Message, detach?: Detach): Uint8Array {
  * another version, INTERNAL for anything that is no whole frame.
  */
 export function decodeMessage(frame: Uint8Array): Message {
-  const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength);
-  if (frame.byteLength < PREFIX_BYTES) throw frameError(`${frame.byteLength} bytes are too few`);
-  if (frame[0] !== MAGIC[0] || frame[1] !== MAGIC[1]) throw frameError('it does not begin with the magic bytes');
-  const version = view.getUint8(VERSION_OFFSET);
+  const bytes = Buffer.isBuffer(frame) ? frame : Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
+  if (bytes.byteLength < PREFIX_BYTES) throw frameError(`${bytes.byteLength} bytes are too few`);
+  if (bytes[0] !== MAGIC[0] || bytes[1] !== MAGIC[1]) throw frameError('it does not begin with the magic bytes');
+  const version = bytes[VERSION_OFFSET] ?? 0;
   if (version > FRAME_VERSION || version < FRAME_VERSION_OLDEST) {
     throw new NereidError(
       'UNSUPPORTED',
@@ -88,16 +106,18 @@ export function decodeMessage(frame: Uint8Array): Message {
         'update the older process',
     );
   }
-  const kind = KINDS.get(view.getUint8(KIND_OFFSET));
-  if (kind === undefined) throw frameError(`unknown kind ${view.getUint8(KIND_OFFSET)}`);
-  const length = view.getUint32(LENGTH_OFFSET, true);
+  const kind = KINDS.get(bytes[KIND_OFFSET] ?? 0);
+  if (kind === undefined) throw frameError(`unknown kind ${bytes[KIND_OFFSET]}`);
+  const length = bytes.readUInt32LE(LENGTH_OFFSET);
   if (length > FRAME_HEADER_BYTES_MAX) throw frameError(`a header of ${length} bytes is too long`);
-  if (length > frame.byteLength - PREFIX_BYTES) throw frameError('it ends within its header');
+  if (length > bytes.byteLength - PREFIX_BYTES) throw frameError('it ends within its header');
   const end = PREFIX_BYTES + length;
-  const header = unpackHeader(new Uint8Array(frame.buffer, frame.byteOffset + PREFIX_BYTES, length));
-  const body: FrameBody = { frame, offset: end };
-  const message = MESSAGE_READERS[kind](header, body);
-  if (body.offset !== frame.byteLength) throw frameError('bytes are left over');
+  const body: FrameBody = { frame: bytes, offset: end };
+  const message =
+    version >= WIRE_VERSION && isWireKind(kind)
+      ? readMessage({ bytes, offset: PREFIX_BYTES, end, body }, kind)
+      : MESSAGE_READERS[kind](unpackHeader(bytes.subarray(PREFIX_BYTES, end)), body);
+  if (body.offset !== bytes.byteLength) throw frameError('bytes are left over');
   return message;
 }
 

@@ -1,7 +1,7 @@
 /**
- * What the header of a message frame holds: the message itself, but each tensor as its description
- * (name, datatype, shape, byte length) and parameters as a flat list, which keeps any name and tells
- * integers (64-bit) from doubles (8 bytes).
+ * What the MessagePack header of a frame holds: the message itself. The hot kinds have it in frames of version 2 only,
+ * with each tensor as its description (name, datatype, shape, byte length) and parameters as a flat list, which keeps
+ * any name and tells integers (64-bit) from doubles (8 bytes).
  */
 import {
   BLOB_PLACES,
@@ -13,12 +13,11 @@ import {
 } from './blob.ts';
 import { isDatatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorCode, type ErrorInfo } from './error.ts';
+import { frameError, takeBytes } from './frame-body.ts';
 import {
   count,
-  type FrameBody,
   type FrameReader,
   flag,
-  frameError,
   integer,
   list,
   long,
@@ -40,84 +39,8 @@ import type {
   RunningStream,
   VersionDescription,
 } from './message.ts';
-import type { Tensor } from './tensor.ts';
 
-/** Tensor bytes begin at multiples of this in a frame, so that typed arrays can lie on them. */
-const TENSOR_ALIGNMENT_BYTES = 8;
 const DOUBLE_BYTES = 8;
-
-/** The next place in a frame where tensor bytes may begin. */
-export function alignTensor(offset: number): number {
-  return Math.ceil(offset / TENSOR_ALIGNMENT_BYTES) * TENSOR_ALIGNMENT_BYTES;
-}
-
-/** Puts a tensor's data down elsewhere, to be named in its place; undefined where they are to be in the frame. */
-export type Detach = (tensor: Tensor) => BlobRef | undefined;
-
-/** How tensors are packed: those whose data go into the frame are appended to `tensors`, in the order of the body. */
-export interface TensorPacking {
-  readonly tensors: Tensor[];
-  readonly detach: Detach | undefined;
-}
-
-/** The message as its header holds it. */
-export function packMessage(message: Message, tensors: TensorPacking): object {
-  switch (message.kind) {
-    case 'infer':
-      return { ...message, request: packRequest(message.request, tensors) };
-    case 'execute':
-      return {
-        ...message,
-        entries: message.entries.map((entry) => ({ ...entry, request: packRequest(entry.request, tensors) })),
-      };
-    case 'response':
-      return { ...message, outcome: packOutcome(message.outcome, tensors) };
-    default:
-      return message;
-  }
-}
-
-function packRequest(request: CarriedRequest, tensors: TensorPacking): object {
-  return {
-    ...request,
-    parameters: packParameters(request.parameters),
-    inputs: packTensors(request.inputs, tensors),
-  };
-}
-
-function packOutcome(outcome: CarriedOutcome, tensors: TensorPacking): object {
-  if (!outcome.ok) return outcome;
-  const { response } = outcome;
-  return {
-    ok: true,
-    response: {
-      ...response,
-      parameters: packParameters(response.parameters),
-      outputs: packTensors(response.outputs, tensors),
-    },
-  };
-}
-
-function packTensors(from: readonly CarriedTensor[], { tensors, detach }: TensorPacking): unknown[] {
-  return from.map((tensor) => {
-    const blob = 'blob' in tensor ? tensor.blob : detach?.(tensor);
-    const { name, datatype, shape } = tensor;
-    if (blob !== undefined) return [name, datatype, shape, blob.bytes, blob.place, blob.id];
-    if ('data' in tensor) tensors.push(tensor);
-    return [name, datatype, shape, 'data' in tensor ? tensor.data.byteLength : 0];
-  });
-}
-
-function packParameters(parameters: Parameters): unknown[] {
-  return Object.entries(parameters).flatMap(([name, value]) => [name, packParameter(value)]);
-}
-
-function packParameter(value: ParameterValue): unknown {
-  if (typeof value !== 'number') return value;
-  const bytes = Buffer.alloc(DOUBLE_BYTES);
-  bytes.writeDoubleLE(value);
-  return bytes;
-}
 
 const readParameter: FrameReader<ParameterValue> = (value) => {
   if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint') return value;
@@ -139,29 +62,20 @@ const readParameters: FrameReader<Parameters> = (value, body) => {
 /** Four members for a tensor in the frame; place and id follow for one that is not. */
 const TENSOR_MEMBERS = 4;
 const BLOB_TENSOR_MEMBERS = 6;
-const BLOB_ID = /^[\w-]{1,128}$/;
+/** The id of a blob becomes a file's name. */
+export const BLOB_ID = /^[\w-]{1,128}$/;
 
 const readTensor: FrameReader<CarriedTensor> = (value, body) => {
   if (!Array.isArray(value)) throw frameError('tensor expected');
   const [name, datatype, shape, byteLength, place, id] = value;
   if (!isDatatype(datatype)) throw frameError('datatype expected');
   const described = { name: text(name, body), datatype, shape: list(count)(shape, body) };
-  if (value.length === TENSOR_MEMBERS) return { ...described, data: takeBytes(byteLength, body) };
+  if (value.length === TENSOR_MEMBERS) return { ...described, data: takeBytes(count(byteLength, body), body) };
   if (value.length !== BLOB_TENSOR_MEMBERS) throw frameError('tensor expected');
-  // The id becomes a file's name.
   if (!BLOB_ID.test(text(id, body))) throw frameError('name of a blob expected');
   const blob: BlobRef = { place: oneOf(BLOB_PLACES)(place, body), id, bytes: count(byteLength, body) };
   return { ...described, blob } satisfies BlobTensor;
 };
-
-function takeBytes(byteLength: unknown, body: FrameBody): Uint8Array {
-  const { frame } = body;
-  const size = count(byteLength, body);
-  const start = alignTensor(body.offset);
-  if (size > frame.byteLength - start) throw frameError('it ends within a tensor');
-  body.offset = start + size;
-  return new Uint8Array(frame.buffer, frame.byteOffset + start, size);
-}
 
 const epoch = record<Epoch>({ number: integer, owner: text });
 

@@ -3,16 +3,17 @@ import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { Collector } from './blob-collector.ts';
 import type { Interruptions } from './interruptions.ts';
 import type { MailboxLimits } from './mailbox.ts';
+import { readParcel } from './mailbox-parcel.ts';
 import type { NextTurn } from './next-turn.ts';
 import { BLOCKING_S_MAX, type RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { isRefusal } from './redis-outbox.ts';
-import { FRAME_OFFSET_BYTES, type MailboxScripts, mailboxScripts } from './redis-scripts.ts';
+import { type MailboxScripts, mailboxScripts } from './redis-scripts.ts';
 import { settledWithin } from './settled-within.ts';
 
-/** What one pop takes at most. */
-const POP_MESSAGES_MAX = 1_000;
-/** About what one pop should take: the next takes as many frames of the last one's mean size. */
+/** What one pop takes at most: parcels of 64 frames each. */
+const POP_PARCELS_MAX = 16;
+/** About what one pop should take: the next takes as many parcels of the last one's mean size. */
 const POP_BYTES_GOAL = 4_194_304;
 /** How long a close waits for each answer of Redis. */
 const CLOSE_MS_MAX = 1_000;
@@ -62,7 +63,7 @@ export function openInbox(parts: InboxParts): Inbox {
   let openedBefore = false;
   let isOpen: () => void = () => {};
   let opening: Promise<void> | undefined;
-  let popMessages = POP_MESSAGES_MAX;
+  let popParcels = POP_PARCELS_MAX;
   let openCall: Promise<void> = Promise.resolve();
   let heartbeat: Timer | undefined;
 
@@ -96,24 +97,30 @@ export function openInbox(parts: InboxParts): Inbox {
     interruptions.works(popping);
   };
 
-  const deliver = (frames: readonly Buffer[]) => {
+  const decode = (frame: Buffer, messages: Message[]) => {
+    try {
+      messages.push(decodeMessage(frame));
+    } catch (error) {
+      log.error({ err: error }, `mailbox ${id}: a message that cannot be read is dropped`);
+    }
+  };
+
+  const deliver = (parcels: readonly Buffer[]) => {
     const messages: Message[] = [];
     let bytes = 0;
-    for (const frame of frames) {
-      bytes += frame.byteLength;
-      try {
-        messages.push(decodeMessage(frame.subarray(FRAME_OFFSET_BYTES)));
-      } catch (error) {
-        log.error({ err: error }, `mailbox ${id}: a message that cannot be read is dropped`);
-      }
+    for (const parcel of parcels) {
+      bytes += parcel.byteLength;
+      const { frames, whole } = readParcel(parcel);
+      for (const frame of frames) decode(frame, messages);
+      if (!whole) log.error(`mailbox ${id}: what follows ${frames.length} messages cannot be read and is dropped`);
     }
-    popMessages = Math.min(POP_MESSAGES_MAX, Math.max(1, Math.floor((POP_BYTES_GOAL * frames.length) / bytes)));
+    popParcels = Math.min(POP_PARCELS_MAX, Math.max(1, Math.floor((POP_BYTES_GOAL * parcels.length) / bytes)));
     return messages.length > 0 ? parts.receive(messages) : undefined;
   };
 
   const read = async () => {
     while (!closed) {
-      const reply = await popping.client.blmpopBuffer(BLOCKING_S_MAX, 1, list, 'LEFT', 'COUNT', popMessages);
+      const reply = await popping.client.blmpopBuffer(BLOCKING_S_MAX, 1, list, 'LEFT', 'COUNT', popParcels);
       if (reply !== null && !closed) {
         const handedOn = deliver(reply[1]);
         if (handedOn !== undefined) await handedOn;

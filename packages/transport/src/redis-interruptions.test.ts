@@ -3,7 +3,7 @@ import { virtualClock } from '@nereid/runtime';
 import { describe, expect, test } from 'vitest';
 import type { RedisConnection, RedisConnector } from './redis-connection.ts';
 import type { RedisTransport } from './redis-transport.ts';
-import { idOf, keys, killConnection, messageSink, stale, useRedisLane } from './redis-transport-fixture.ts';
+import { idOf, keys, killConnection, messageSink, parcel, stale, useRedisLane } from './redis-transport-fixture.ts';
 
 const lane = useRedisLane();
 
@@ -154,7 +154,7 @@ describe('redis transport: interruptions', () => {
     await transport.opened();
     const told = interruption(transport);
     const [id = ''] = await lane.clientIds('nereid:test:t:pop:co-1');
-    const frame = Buffer.concat([Buffer.alloc(8), encodeMessage(stale('left'))]);
+    const frame = parcel(encodeMessage(stale('left')));
     await lane.admin.client.multi().call('CLIENT', 'KILL', 'ID', id).rpush(keys.mailbox('co-1'), frame).exec();
     await told;
     box.send('co-1', stale('later'));

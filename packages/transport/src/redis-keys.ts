@@ -17,14 +17,14 @@ const KEY_TABLE = {
   mailbox: {
     pattern: 'mb:{id}',
     kind: 'list',
-    holds: 'frames that the process has not read yet',
+    holds: 'parcels of frames that the process has not read yet',
     ttl: '3 × registration, set by the first push into an empty list and renewed by the reader',
     deletedBy: 'its reader, by reading and by closing',
   },
   mailboxOpen: {
     pattern: 'mb:{id}:open',
     kind: 'hash',
-    holds: 'that the mailbox is open, its limits, how many bytes went in',
+    holds: 'that the mailbox is open, its limits, how many messages and bytes went in',
     ttl: '3 × registration, renewed by the reader at each heartbeat',
     deletedBy: 'its reader, by closing',
   },

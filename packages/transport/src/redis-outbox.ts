@@ -3,12 +3,13 @@ import type { Clock, Log } from '@nereid/runtime';
 import type { Stored } from './blob-redis.ts';
 import type { Interruptions } from './interruptions.ts';
 import type { RefusalReason } from './mailbox.ts';
+import { packParcels } from './mailbox-parcel.ts';
 import type { NextTurn } from './next-turn.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { type MailboxScripts, PUSH_GONE } from './redis-scripts.ts';
 
-/** What one script call carries at most; below the 8,000 values that Lua can spread into one call. */
+/** What one script call carries at most; below the 8,000 values that Lua can spread into one call, were each refused or taken alone. */
 const PUSH_MESSAGES_MAX = 1_000;
 /** A larger single frame still goes, alone. Bounds how long one call holds up the whole Redis. */
 const PUSH_BYTES_MAX = 4_194_304;
@@ -24,7 +25,7 @@ const FRAME_BYTES_MAX = 536_870_912;
 const HELD_MS_MAX = 2_000;
 
 interface Outgoing {
-  readonly frame: Buffer;
+  readonly frame: Uint8Array;
   readonly refused: ((reason: RefusalReason) => void) | undefined;
   readonly sentUs: number;
   /** Its tensors are on their way to Redis; undefined where nothing is waited for. */
@@ -98,8 +99,8 @@ export function createOutbox(parts: OutboxParts): Outbox {
   const push = async (to: ProcessId, batch: readonly Outgoing[]) => {
     const goneBelieved = clock.nowUs() >= goneBelievedFromUs;
     try {
-      const frames = batch.map(({ frame }) => frame);
-      const answer = await scripts.push([keys.mailbox(to), keys.mailboxOpen(to)], [parts.listTtlMs, ...frames]);
+      const parcels = packParcels(batch.map(({ frame }) => frame));
+      const answer = await scripts.push([keys.mailbox(to), keys.mailboxOpen(to)], [parts.listTtlMs, ...parcels]);
       interruptions.works(connection);
       if (answer === PUSH_GONE) {
         if (goneBelieved) for (const outgoing of batch) refuse(outgoing, 'gone');
@@ -179,12 +180,7 @@ export function createOutbox(parts: OutboxParts): Outbox {
       }
       waitingMessages++;
       waitingBytes += bytes;
-      const outgoing = {
-        frame: Buffer.from(frame.buffer, frame.byteOffset, bytes),
-        refused,
-        sentUs: clock.nowUs(),
-        stored,
-      };
+      const outgoing = { frame, refused, sentUs: clock.nowUs(), stored };
       const lane = lanes.get(to);
       if (lane !== undefined) {
         lane.push(outgoing);

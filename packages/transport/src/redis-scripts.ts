@@ -1,51 +1,85 @@
+import { FRAME_LENGTH_BYTES, PARCEL_COUNTERS_BYTES } from './mailbox-parcel.ts';
 import type { RedisClient } from './redis-connection.ts';
-
-/** Before each frame in a mailbox's list: how many bytes had gone in before it, as a big-endian double. */
-export const FRAME_OFFSET_BYTES = 8;
 
 /** What PUSH answers where the mailbox is not open. */
 export const PUSH_GONE = -1;
 
 /**
- * Pushes frames into an open mailbox, each that fits its limits.
- * KEYS: list, open-marker; ARGV: TTL of the list in ms, frames.
+ * Pushes parcels (mailbox-parcel.ts) into an open mailbox; where they do not all fit its limits, each frame that does.
+ * KEYS: list, open-marker; ARGV: TTL of the list in ms, then of each parcel the number of its frames and its bytes.
  * Answers PUSH_GONE, or the positions (from 1) of the frames that found it full.
  *
- * The bytes waiting are the bytes that ever went in (`end`) less those that have gone out. The latter are not counted
- * by anyone: the first frame of the list tells them by its offset, so they are right whatever the reader did. It is
- * looked at only when `start`, a lower bound of it, does not suffice. One frame over the byte limit still goes into an
- * empty mailbox, else it could never be sent.
+ * What waits is what ever went in (`messages_in`, `bytes_in`) less what has gone out. The latter is not counted by
+ * anyone: the first parcel of the list tells it by its counters, so it is right whatever the reader did. It is looked at
+ * only when `messages_out` and `bytes_out`, lower bounds of it, do not suffice. One frame over the byte limit still goes
+ * into an empty mailbox, else it could never be sent.
  */
 const PUSH = `
-local open = redis.call('HMGET', KEYS[2], 'messages_max', 'bytes_max', 'start', 'end')
-if not open[1] then return ${PUSH_GONE} end
+local open = redis.call('HMGET', KEYS[2], 'messages_max', 'bytes_max', 'messages_out', 'bytes_out', 'messages_in', 'bytes_in')
+if not open[6] then return ${PUSH_GONE} end
 local messages_max, bytes_max = tonumber(open[1]), tonumber(open[2])
-local start, stop = tonumber(open[3]), tonumber(open[4])
-local count = redis.call('LLEN', KEYS[1])
-local empty = count == 0
-local exact = empty
-if empty then start = stop end
-local taken, full = {}, {}
-for i = 2, #ARGV do
-  local size = #ARGV[i]
-  if not exact and stop - start + size > bytes_max then
-    local first = redis.call('LINDEX', KEYS[1], 0)
-    local offset = #first >= ${FRAME_OFFSET_BYTES} and struct.unpack('>d', first) or start
-    if offset > start and offset <= stop then start = offset end
-    exact = true
-  end
-  if count >= messages_max or (count > 0 and stop - start + size > bytes_max) then
-    full[#full + 1] = i - 1
-  else
-    taken[#taken + 1] = struct.pack('>d', stop) .. ARGV[i]
-    stop = stop + size
-    count = count + 1
+local messages_out, bytes_out = tonumber(open[3]), tonumber(open[4])
+local messages_in, bytes_in = tonumber(open[5]), tonumber(open[6])
+local counts, sizes, messages, bytes = {}, {}, 0, 0
+for i = 2, #ARGV, 2 do
+  counts[i] = tonumber(ARGV[i])
+  sizes[i] = #ARGV[i + 1] - ${FRAME_LENGTH_BYTES} * counts[i]
+  messages = messages + counts[i]
+  bytes = bytes + sizes[i]
+end
+local function fits()
+  return messages_in - messages_out + messages <= messages_max and bytes_in - bytes_out + bytes <= bytes_max
+end
+local moved = false
+if not fits() then
+  local first = redis.call('LINDEX', KEYS[1], 0)
+  moved = true
+  if not first then
+    messages_out, bytes_out = messages_in, bytes_in
+  elseif #first >= ${PARCEL_COUNTERS_BYTES} then
+    local before, bytes_before = struct.unpack('>dd', first)
+    if before > messages_out and before <= messages_in then messages_out = before end
+    if bytes_before > bytes_out and bytes_before <= bytes_in then bytes_out = bytes_before end
   end
 end
-if #taken > 0 then
-  redis.call('RPUSH', KEYS[1], unpack(taken))
-  if empty then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
-  redis.call('HSET', KEYS[2], 'start', start, 'end', stop)
+local messages_were, bytes_were = messages_in, bytes_in
+local parcels, full = {}, {}
+local function take(count, size, frames)
+  parcels[#parcels + 1] = struct.pack('>dd', messages_in, bytes_in) .. frames
+  messages_in = messages_in + count
+  bytes_in = bytes_in + size
+end
+if fits() then
+  for i = 2, #ARGV, 2 do take(counts[i], sizes[i], ARGV[i + 1]) end
+else
+  local position = 0
+  for i = 2, #ARGV, 2 do
+    local at = 1
+    for _ = 1, counts[i] do
+      position = position + 1
+      local size = struct.unpack('<I4', ARGV[i + 1], at)
+      local waiting = messages_in - messages_out
+      if waiting >= messages_max or (waiting > 0 and bytes_in - bytes_out + size > bytes_max) then
+        full[#full + 1] = position
+      else
+        take(1, size, string.sub(ARGV[i + 1], at, at + ${FRAME_LENGTH_BYTES - 1} + size))
+      end
+      at = at + ${FRAME_LENGTH_BYTES} + size
+    end
+  end
+end
+if #parcels > 0 then
+  local length = redis.call('RPUSH', KEYS[1], unpack(parcels))
+  if length == #parcels then
+    redis.call('PEXPIRE', KEYS[1], ARGV[1])
+    messages_out, bytes_out = messages_were, bytes_were
+    moved = true
+  end
+  if moved then
+    redis.call('HSET', KEYS[2], 'messages_in', messages_in, 'bytes_in', bytes_in, 'messages_out', messages_out, 'bytes_out', bytes_out)
+  else
+    redis.call('HSET', KEYS[2], 'messages_in', messages_in, 'bytes_in', bytes_in)
+  end
 end
 return full
 `;
@@ -58,7 +92,7 @@ return full
 const OPEN = `
 if ARGV[4] == '1' or redis.call('EXISTS', KEYS[2]) == 0 then
   redis.call('DEL', KEYS[1], KEYS[2])
-  redis.call('HSET', KEYS[2], 'messages_max', ARGV[2], 'bytes_max', ARGV[3], 'start', 0, 'end', 0)
+  redis.call('HSET', KEYS[2], 'messages_max', ARGV[2], 'bytes_max', ARGV[3], 'messages_out', 0, 'bytes_out', 0, 'messages_in', 0, 'bytes_in', 0)
   redis.call('PEXPIRE', KEYS[2], ARGV[1])
   return 0
 end

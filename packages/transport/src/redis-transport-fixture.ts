@@ -4,6 +4,7 @@ import { type Clock, createLog, systemClock } from '@nereid/runtime';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import type { BlobOptions } from './blob-store.ts';
 import type { MailboxLimits } from './mailbox.ts';
+import { PARCEL_COUNTERS_BYTES, packParcels } from './mailbox-parcel.ts';
 import { connectRedis, type RedisConnection, type RedisConnector } from './redis-connection.ts';
 import { redisKeys } from './redis-keys.ts';
 import { type RedisServerFixture, startRedisServer } from './redis-server-fixture.ts';
@@ -138,4 +139,10 @@ export function messageSink() {
       }
     },
   };
+}
+
+/** What a mailbox's list holds of these few small frames. */
+export function parcel(...frames: readonly Uint8Array[]): Buffer {
+  const packed = packParcels(frames).filter((part) => typeof part !== 'number');
+  return Buffer.concat([Buffer.alloc(PARCEL_COUNTERS_BYTES), ...packed]);
 }

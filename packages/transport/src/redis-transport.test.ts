@@ -5,7 +5,7 @@ import { mailboxContract } from './mailbox-contract.ts';
 import { infoFields } from './redis-connection.ts';
 import { mailboxScripts } from './redis-scripts.ts';
 import type { RedisTransport } from './redis-transport.ts';
-import { idOf, infer, keys, messageSink, ROOMY, stale, useRedisLane } from './redis-transport-fixture.ts';
+import { idOf, infer, keys, messageSink, parcel, ROOMY, stale, useRedisLane } from './redis-transport-fixture.ts';
 
 const lane = useRedisLane();
 
@@ -101,13 +101,14 @@ describe('redis transport: what travels', () => {
     await transport.opened();
     await lane.admin.client.rpush(
       keys.mailbox('co-1'),
-      Buffer.concat([Buffer.alloc(8), encodeMessage(stale('1'))]),
+      parcel(encodeMessage(stale('1')), Buffer.from('no frame at all'), encodeMessage(stale('2'))),
       Buffer.from('x'),
-      Buffer.from('no frame at all'),
-      Buffer.concat([Buffer.alloc(8), encodeMessage(stale('2'))]),
+      Buffer.from('no parcel at all, but long'),
+      Buffer.concat([parcel(encodeMessage(stale('3'))), Buffer.from('and more')]),
+      parcel(encodeMessage(stale('4'))),
     );
-    await got.until(() => got.messages.length === 2);
-    expect(got.messages.map(idOf)).toEqual(['1', '2']);
+    await got.until(() => got.messages.length === 4);
+    expect(got.messages.map(idOf)).toEqual(['1', '2', '3', '4']);
   });
 
   test('a message that cannot be encoded is refused, and the next one arrives', async () => {

@@ -1,0 +1,255 @@
+/**
+ * The four messages that each request takes, as headers without field names; the other kinds are MessagePack
+ * (message-header.ts). A later version adds fields at the end of a message or of a block, where readers leave aside what
+ * they do not know and take an absent field for its default.
+ */
+import { frameError } from './frame-body.ts';
+import type {
+  BatchTiming,
+  DoneEntry,
+  DoneMessage,
+  EntryResult,
+  Epoch,
+  ExecuteEntry,
+  ExecuteMessage,
+  InferMessage,
+  Message,
+  ResponseMessage,
+} from './message.ts';
+import {
+  enterBlock,
+  leaveBlock,
+  readByte,
+  readFlag,
+  readInteger,
+  readList,
+  readName,
+  readNullable,
+  readNumber,
+  readText,
+  type WireReader,
+} from './wire-reader.ts';
+import {
+  type MessageReader,
+  type MessageWriter,
+  readError,
+  readOutcome,
+  readRequest,
+  writeError,
+  writeOutcome,
+  writeRequest,
+} from './wire-tensors.ts';
+import {
+  closeBlock,
+  openBlock,
+  type WireWriter,
+  writeByte,
+  writeFlag,
+  writeNullable,
+  writeNumber,
+  writeText,
+} from './wire-writer.ts';
+
+export type WireMessage = InferMessage | ExecuteMessage | ResponseMessage | DoneMessage;
+
+export function isWireMessage(message: Message): message is WireMessage {
+  return isWireKind(message.kind);
+}
+
+export function isWireKind(kind: Message['kind']): kind is WireMessage['kind'] {
+  return kind === 'infer' || kind === 'execute' || kind === 'response' || kind === 'done';
+}
+
+/** By number; each keeps its own for ever. */
+const RESULTS: readonly EntryResult[] = ['ok', 'error', 'cancelled', 'duplicate', 'lost', 'gap', 'noslot', 'blob'];
+
+export function writeMessage(writer: MessageWriter, message: WireMessage): void {
+  switch (message.kind) {
+    case 'infer':
+      writeInfer(writer, message);
+      break;
+    case 'execute':
+      writeExecute(writer, message);
+      break;
+    case 'response':
+      writeResponse(writer, message);
+      break;
+    case 'done':
+      writeDone(writer, message);
+      break;
+  }
+}
+
+export function readMessage(reader: MessageReader, kind: WireMessage['kind']): WireMessage {
+  switch (kind) {
+    case 'infer':
+      return readInfer(reader);
+    case 'execute':
+      return readExecute(reader);
+    case 'response':
+      return readResponse(reader);
+    case 'done':
+      return readDone(reader);
+  }
+}
+
+function writeInfer(writer: MessageWriter, message: InferMessage): void {
+  writeText(writer, message.model);
+  writeEpoch(writer, message.epoch);
+  writeText(writer, message.id);
+  writeNumber(writer, message.g);
+  writeNumber(writer, message.low);
+  writeNumber(writer, message.prev);
+  writeNullable(writer, message.session, writeText);
+  writeNumber(writer, message.step);
+  writeNumber(writer, message.sends);
+  writeNumber(writer, message.msLeft);
+  writeText(writer, message.replyTo);
+  writeRequest(writer, message.request);
+}
+
+function readInfer(reader: MessageReader): InferMessage {
+  return {
+    kind: 'infer',
+    model: readName(reader),
+    epoch: readEpoch(reader),
+    id: readText(reader),
+    g: readInteger(reader),
+    low: readInteger(reader),
+    prev: readInteger(reader),
+    session: readNullable(reader, readText),
+    step: readInteger(reader),
+    sends: readInteger(reader),
+    msLeft: readNumber(reader),
+    replyTo: readName(reader),
+    request: readRequest(reader),
+  };
+}
+
+function writeExecute(writer: MessageWriter, message: ExecuteMessage): void {
+  writeText(writer, message.model);
+  writeEpoch(writer, message.epoch);
+  writeText(writer, message.version);
+  writeNumber(writer, message.batch);
+  writeNumber(writer, message.instance);
+  writeNumber(writer, message.entries.length);
+  for (const entry of message.entries) {
+    const start = openBlock(writer);
+    writeText(writer, entry.id);
+    writeText(writer, entry.replyTo);
+    writeNullable(writer, entry.session, writeText);
+    writeNumber(writer, entry.slot);
+    writeRequest(writer, entry.request);
+    closeBlock(writer, start);
+  }
+}
+
+function readExecute(reader: MessageReader): ExecuteMessage {
+  return {
+    kind: 'execute',
+    model: readName(reader),
+    epoch: readEpoch(reader),
+    version: readName(reader),
+    batch: readInteger(reader),
+    instance: readInteger(reader),
+    entries: readList(reader, readExecuteEntry),
+  };
+}
+
+function readExecuteEntry(reader: MessageReader): ExecuteEntry {
+  const outer = enterBlock(reader);
+  const id = readText(reader);
+  const replyTo = readName(reader);
+  const session = readNullable(reader, readText);
+  const slot = readInteger(reader);
+  const request = readRequest(reader);
+  leaveBlock(reader, outer);
+  return { id, replyTo, request, session, slot };
+}
+
+function writeResponse(writer: MessageWriter, message: ResponseMessage): void {
+  writeText(writer, message.model);
+  writeText(writer, message.id);
+  writeOutcome(writer, message.outcome);
+  writeText(writer, message.execution);
+  writeNumber(writer, message.chunk);
+  writeFlag(writer, message.last);
+}
+
+function readResponse(reader: MessageReader): ResponseMessage {
+  return {
+    kind: 'response',
+    model: readName(reader),
+    id: readText(reader),
+    outcome: readOutcome(reader),
+    execution: readText(reader),
+    chunk: readInteger(reader),
+    last: readFlag(reader),
+  };
+}
+
+function writeDone(writer: MessageWriter, message: DoneMessage): void {
+  const { timing } = message;
+  writeText(writer, message.model);
+  writeEpoch(writer, message.epoch);
+  writeText(writer, message.version);
+  writeText(writer, message.worker);
+  writeNumber(writer, message.batch);
+  writeNumber(writer, message.instance);
+  writeNumber(writer, timing.waitNs);
+  writeNumber(writer, timing.inputNs);
+  writeNumber(writer, timing.inferNs);
+  writeNumber(writer, timing.outputNs);
+  writeFlag(writer, message.executed);
+  writeNumber(writer, message.entries.length);
+  for (const entry of message.entries) {
+    const start = openBlock(writer);
+    writeText(writer, entry.id);
+    writeByte(writer, RESULTS.indexOf(entry.result));
+    writeNullable(writer, entry.error, writeError);
+    closeBlock(writer, start);
+  }
+}
+
+function readDone(reader: MessageReader): DoneMessage {
+  return {
+    kind: 'done',
+    model: readName(reader),
+    epoch: readEpoch(reader),
+    version: readName(reader),
+    worker: readName(reader),
+    batch: readInteger(reader),
+    instance: readInteger(reader),
+    timing: readTiming(reader),
+    executed: readFlag(reader),
+    entries: readList(reader, readDoneEntry),
+  };
+}
+
+function readTiming(reader: WireReader): BatchTiming {
+  return {
+    waitNs: readNumber(reader),
+    inputNs: readNumber(reader),
+    inferNs: readNumber(reader),
+    outputNs: readNumber(reader),
+  };
+}
+
+function readDoneEntry(reader: WireReader): DoneEntry {
+  const outer = enterBlock(reader);
+  const id = readText(reader);
+  const result = RESULTS[readByte(reader)];
+  if (result === undefined) throw frameError('result expected');
+  const error = readNullable(reader, readError);
+  leaveBlock(reader, outer);
+  return { id, result, error };
+}
+
+function writeEpoch(writer: WireWriter, epoch: Epoch): void {
+  writeNumber(writer, epoch.number);
+  writeText(writer, epoch.owner);
+}
+
+function readEpoch(reader: WireReader): Epoch {
+  return { number: readInteger(reader), owner: readName(reader) };
+}

@@ -1,0 +1,267 @@
+/** Requests and answers of the hot messages, with their tensors: described in the header, their bytes in the frame's body. */
+import {
+  BLOB_PLACES,
+  type BlobRef,
+  type BlobTensor,
+  type CarriedOutcome,
+  type CarriedRequest,
+  type CarriedTensor,
+} from './blob.ts';
+import type { Datatype } from './datatype.ts';
+import { ERROR_TABLE, type ErrorCode, type ErrorInfo } from './error.ts';
+import { type FrameBody, frameError, takeBytes } from './frame-body.ts';
+import type { InferResponse, Parameters, ParameterValue } from './infer.ts';
+import { BLOB_ID } from './message-header.ts';
+import type { Tensor } from './tensor.ts';
+import {
+  enterBlock,
+  leaveBlock,
+  readByte,
+  readCount,
+  readFlag,
+  readList,
+  readLong,
+  readName,
+  readNullable,
+  readNumber,
+  readText,
+  type WireReader,
+} from './wire-reader.ts';
+import {
+  closeBlock,
+  openBlock,
+  type WireWriter,
+  writeByte,
+  writeFlag,
+  writeLong,
+  writeNullable,
+  writeNumber,
+  writeText,
+} from './wire-writer.ts';
+
+/** Puts a tensor's data down elsewhere, to be named in its place; undefined where they are to be in the frame. */
+export type Detach = (tensor: Tensor) => BlobRef | undefined;
+
+/** Tensors whose data go into the frame are appended to `tensors`, in the order of the body. */
+export interface MessageWriter extends WireWriter {
+  readonly tensors: Tensor[];
+  readonly detach: Detach | undefined;
+}
+
+export interface MessageReader extends WireReader {
+  readonly body: FrameBody;
+}
+
+/** By number; each keeps its own for ever. */
+const DATATYPES: readonly Datatype[] = [
+  'BOOL',
+  'UINT8',
+  'UINT16',
+  'UINT32',
+  'UINT64',
+  'INT8',
+  'INT16',
+  'INT32',
+  'INT64',
+  'FP16',
+  'BF16',
+  'FP32',
+  'FP64',
+  'BYTES',
+];
+const DATATYPE_NUMBERS = new Map(DATATYPES.map((datatype, number) => [datatype, number]));
+
+/** What a tensor or a correlation id, or the value of a parameter, is. */
+const IN_FRAME = 0;
+const LONG = 0;
+const TEXT = 1;
+const REAL = 2;
+const FALSE = 3;
+const TRUE = 4;
+
+export function writeRequest(writer: MessageWriter, request: CarriedRequest): void {
+  const start = openBlock(writer);
+  writeText(writer, request.modelName);
+  writeText(writer, request.modelVersion);
+  writeText(writer, request.id);
+  writeParameter(writer, request.correlationId);
+  writeFlag(writer, request.sequenceStart);
+  writeFlag(writer, request.sequenceEnd);
+  writeLong(writer, request.priority);
+  writeLong(writer, request.timeoutUs);
+  writeParameters(writer, request.parameters);
+  writeTensors(writer, request.inputs);
+  writeNumber(writer, request.requestedOutputs.length);
+  for (const name of request.requestedOutputs) writeText(writer, name);
+  closeBlock(writer, start);
+}
+
+export function readRequest(reader: MessageReader): CarriedRequest {
+  const outer = enterBlock(reader);
+  const request: CarriedRequest = {
+    modelName: readName(reader),
+    modelVersion: readName(reader),
+    id: readText(reader),
+    correlationId: readCorrelationId(reader),
+    sequenceStart: readFlag(reader),
+    sequenceEnd: readFlag(reader),
+    priority: readLong(reader),
+    timeoutUs: readLong(reader),
+    parameters: readParameters(reader),
+    inputs: readList(reader, readTensor),
+    requestedOutputs: readList(reader, readName),
+  };
+  leaveBlock(reader, outer);
+  return request;
+}
+
+export function writeOutcome(writer: MessageWriter, outcome: CarriedOutcome): void {
+  writeFlag(writer, outcome.ok);
+  const start = openBlock(writer);
+  if (outcome.ok) {
+    const { response } = outcome;
+    writeText(writer, response.modelName);
+    writeText(writer, response.modelVersion);
+    writeText(writer, response.id);
+    writeParameters(writer, response.parameters);
+    writeTensors(writer, response.outputs);
+  } else {
+    writeError(writer, outcome.error);
+  }
+  closeBlock(writer, start);
+}
+
+export function readOutcome(reader: MessageReader): CarriedOutcome {
+  const ok = readFlag(reader);
+  const outer = enterBlock(reader);
+  const outcome: CarriedOutcome = ok ? { ok, response: readResponse(reader) } : { ok, error: readError(reader) };
+  leaveBlock(reader, outer);
+  return outcome;
+}
+
+function readResponse(reader: MessageReader): InferResponse<CarriedTensor> {
+  return {
+    modelName: readName(reader),
+    modelVersion: readName(reader),
+    id: readText(reader),
+    parameters: readParameters(reader),
+    outputs: readList(reader, readTensor),
+  };
+}
+
+export function writeError(writer: WireWriter, error: ErrorInfo): void {
+  writeText(writer, error.code);
+  writeText(writer, error.message);
+  writeNullable(writer, error.field, writeText);
+  writeNullable(writer, error.reason, writeText);
+}
+
+export function readError(reader: WireReader): ErrorInfo {
+  const code = readName(reader);
+  if (!Object.hasOwn(ERROR_TABLE, code)) throw frameError('error code expected');
+  const message = readText(reader);
+  const field = readNullable(reader, readText);
+  const reason = readNullable(reader, readText);
+  return {
+    code: code as ErrorCode,
+    message,
+    ...(field === null ? {} : { field }),
+    ...(reason === null ? {} : { reason }),
+  };
+}
+
+/** A name, a datatype, a shape, where the data are, how many bytes they have; of a blob its id. */
+function writeTensors(writer: MessageWriter, tensors: readonly CarriedTensor[]): void {
+  writeNumber(writer, tensors.length);
+  for (const tensor of tensors) {
+    writeText(writer, tensor.name);
+    writeByte(writer, DATATYPE_NUMBERS.get(tensor.datatype) ?? DATATYPES.length);
+    writeNumber(writer, tensor.shape.length);
+    for (const dimension of tensor.shape) writeNumber(writer, dimension);
+    const blob = 'blob' in tensor ? tensor.blob : writer.detach?.(tensor);
+    if (blob !== undefined) {
+      writeByte(writer, 1 + BLOB_PLACES.indexOf(blob.place));
+      writeNumber(writer, blob.bytes);
+      writeText(writer, blob.id);
+    } else if ('data' in tensor) {
+      writeByte(writer, IN_FRAME);
+      writeNumber(writer, tensor.data.byteLength);
+      writer.tensors.push(tensor);
+    }
+  }
+}
+
+function readTensor(reader: MessageReader): CarriedTensor {
+  const name = readName(reader);
+  const datatype = DATATYPES[readByte(reader)];
+  if (datatype === undefined) throw frameError('datatype expected');
+  const shape = readList(reader, readCount);
+  const where = readByte(reader);
+  const bytes = readCount(reader);
+  if (where === IN_FRAME) return { name, datatype, shape, data: takeBytes(bytes, reader.body) };
+  const place = BLOB_PLACES[where - 1];
+  if (place === undefined) throw frameError('place of a blob expected');
+  const id = readText(reader);
+  if (!BLOB_ID.test(id)) throw frameError('name of a blob expected');
+  return { name, datatype, shape, blob: { place, id, bytes } } satisfies BlobTensor;
+}
+
+function writeParameters(writer: WireWriter, parameters: Parameters): void {
+  const names = Object.keys(parameters);
+  writeNumber(writer, names.length);
+  for (const name of names) {
+    writeText(writer, name);
+    writeParameter(writer, parameters[name] ?? '');
+  }
+}
+
+function readParameters(reader: WireReader): Parameters {
+  const length = readCount(reader);
+  if (length === 0) return {};
+  const entries: [string, ParameterValue][] = [];
+  for (let index = 0; index < length; index++) entries.push([readName(reader), readParameter(reader)]);
+  // Any name may be a member of its own, `__proto__` too.
+  return Object.fromEntries(entries);
+}
+
+function writeParameter(writer: WireWriter, value: ParameterValue): void {
+  switch (typeof value) {
+    case 'bigint':
+      writeByte(writer, LONG);
+      writeLong(writer, value);
+      break;
+    case 'string':
+      writeByte(writer, TEXT);
+      writeText(writer, value);
+      break;
+    case 'number':
+      writeByte(writer, REAL);
+      writeNumber(writer, value);
+      break;
+    default:
+      writeByte(writer, value ? TRUE : FALSE);
+  }
+}
+
+function readParameter(reader: WireReader): ParameterValue {
+  switch (readByte(reader)) {
+    case LONG:
+      return readLong(reader);
+    case TEXT:
+      return readText(reader);
+    case REAL:
+      return readNumber(reader);
+    case FALSE:
+      return false;
+    case TRUE:
+      return true;
+    default:
+      throw frameError('parameter expected');
+  }
+}
+
+function readCorrelationId(reader: WireReader): bigint | string {
+  const value = readParameter(reader);
+  if (typeof value !== 'bigint' && typeof value !== 'string') throw frameError('correlation id expected');
+  return value;
+}
