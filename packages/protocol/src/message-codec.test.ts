@@ -367,13 +367,17 @@ describe('a frame', () => {
     const done = OLD_FRAMES[3]?.[0];
     if (done?.kind !== 'done') throw new Error('another message');
     expect(decodeMessage(extended(encodeMessage(done), Buffer.from('more')))).toEqual(done);
-    // The last entry ends the header: it grows with its block.
-    const bare: Message = { ...done, entries: [{ id: 'a', result: 'ok', error: null }] };
-    const frame = extended(encodeMessage(bare), Buffer.from('more'));
-    const block = frame.byteLength - 4 - 4 - 4;
-    expect(frame.readUInt32LE(block)).toBe(4);
-    frame.writeUInt32LE(8, block);
-    expect(decodeMessage(frame)).toEqual(bare);
+    // An outcome has fields of its message behind it.
+    const failed: Message = {
+      ...SAMPLE,
+      outcome: { ok: false, error: { code: 'INTERNAL', message: 'no' } },
+    } as Message;
+    const header = Buffer.from(encodeMessage(failed)).subarray(8);
+    const block = 1 + 1 + 1 + 'gw-a:1'.length + 1;
+    const end = block + 4 + header.readUInt32LE(block);
+    const grown = Buffer.concat([header.subarray(0, end), Buffer.from('more'), header.subarray(end)]);
+    grown.writeUInt32LE(header.readUInt32LE(block) + 4, block);
+    expect(decodeMessage(frameWith(RESPONSE, grown))).toEqual(failed);
   });
 
   it('is read from the middle of a larger buffer', () => {
