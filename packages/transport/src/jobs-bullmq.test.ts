@@ -192,8 +192,10 @@ describe('a job', () => {
   });
 
   test('waits for its delay and goes by priority', async () => {
+    // Longer than a busy machine takes to look at it.
+    const delayMs = 2_000;
     const queues = openQueues();
-    await queues.add(model, { ...JOB, id: 'late', createdMs: Date.now(), delayMs: 300 });
+    await queues.add(model, { ...JOB, id: 'late', createdMs: Date.now(), delayMs });
     await queues.add(model, { ...JOB, id: 'low', priority: 5 });
     await queues.add(model, { ...JOB, id: 'high', priority: 1 });
     expect((await queues.find(model, 'late'))?.state).toBe('delayed');
