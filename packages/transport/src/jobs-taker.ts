@@ -106,7 +106,9 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         starting.on('error', (error) => log.debug({ err: error }, 'job queue'));
         await Promise.race([starting.waitUntilReady(), closed]);
         if (isClosed()) {
-          // Not known to `shutDown`, and its connection and timers would outlive the taker.
+          // Not known to `shutDown`, and its connection and timers would outlive the taker. Closed within its
+          // handshake, its connection would write an error to the terminal that nobody can catch.
+          await settledWithin(CLOSE_MS_MAX, starting.waitUntilReady());
           await settledWithin(CLOSE_MS_MAX, starting.close(true));
           break;
         }
