@@ -1,57 +1,103 @@
-/** One turn of load on one server, and what it cost: CPU by process, Redis commands. */
-import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+/** One turn of load on one server, and what it cost: CPU by process, Redis commands. Every kept answer is checked. */
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { findProgram } from '../../deploy/setup/command.mjs';
+import { readSamples } from './samples.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const WARM_UP_S = 0.5;
-/** Of the kernel's process times. */
-const TICKS_PER_S = 100;
+/** Of each worker of the generator, its first included: at least 1 % of all answers are checked. */
+const CHECK_EVERY = 50;
+const CHECKED_SHARE_MIN = 0.01;
 /** What the lanes call themselves; every other command of a turn is called by a script of theirs, or rare. */
 const CALLED_BY_CLIENTS = ['evalsha', 'eval', 'blmpop'];
+const SELDOM = 0.01;
 
-export function buildLoadGenerator() {
+/** The generator in Go, built, or that in Node where there is no Go: `{ name, command }`. */
+export function loadGenerator() {
   const folder = join(here, 'loadgen');
+  if (findProgram('go') === undefined) {
+    return { name: 'Node', command: [process.execPath, join(folder, 'loadgen.mjs')] };
+  }
   const built = spawnSync('go', ['build', '-o', 'loadgen', '.'], { cwd: folder, stdio: 'inherit' });
   if (built.status !== 0) throw new Error('the load generator did not build: install Go 1.22 or later');
-  return join(folder, 'loadgen');
+  return { name: 'Go', command: [join(folder, 'loadgen')] };
 }
 
 /**
- * Loads a server for so long. Answers the generator's figures, `cpu_us` per request by process, `others_cpu` (cores that
- * others used), and per request the Redis commands by name. Commands and CPU are counted over the warm-up too, so they
- * are divided by an estimate of all requests: those counted, stretched by the warm-up.
+ * Loads a server for so long. Answers the generator's figures, `cpu_us` per request by process, `checked` (how many
+ * answers were), and per request the Redis commands by name. Throws for a wrong answer.
+ *
+ * @param {{ generator: { command: string[] }, server: { port: number, pids: Record<string, number>, redis?: object },
+ *   requests: { path: string, headers: string[], bodies: string[], checks: Function[], follow?: object },
+ *   concurrency: number, seconds: number, warmUp: number, count?: number, file: string }} of `file` is for the answers
  */
-export async function turn({ loadgen, server, request, concurrency, seconds }) {
+export async function turn({ generator, server, requests, concurrency, seconds, warmUp, count, file }) {
   const commandsBefore = await commandCalls(server.redis);
-  const cpuBefore = cpuTicks(server.pids);
-  const args = ['-mode', 'http', '-addr', `127.0.0.1:${server.port}`, '-path', request.path, '-body', request.body];
-  args.push(...request.headers.flatMap((header) => ['-H', header]), '-expect', request.expect);
-  args.push('-c', `${concurrency}`, '-d', `${seconds}`, '-w', `${WARM_UP_S}`);
-  args.push(...Object.values(server.pids).flatMap((pid) => ['-pid', `${pid}`]));
-  const run = spawnSync(loadgen, args, { encoding: 'utf8' });
-  if (run.status !== 0) throw new Error(run.stderr);
-  const figures = JSON.parse(run.stdout);
-  const cpuAfter = cpuTicks(server.pids);
+  const figures = await load(generator, [
+    ...['-addr', `127.0.0.1:${server.port}`, '-path', requests.path],
+    ...requests.bodies.flatMap((body) => ['-body', body]),
+    ...requests.headers.flatMap((header) => ['-H', header]),
+    ...(requests.follow === undefined
+      ? []
+      : ['-follow', requests.follow.field, '-follow-query', requests.follow.query]),
+    ...['-c', `${concurrency}`, '-d', `${seconds}`, '-w', `${warmUp}`],
+    ...(count === undefined ? [] : ['-n', `${count}`]),
+    ...['-sample', `${CHECK_EVERY}`, '-samples', file],
+    ...Object.entries(server.pids).flatMap(([name, pid]) => ['-pid', `${name}=${pid}`]),
+  ]);
   const commandsAfter = await commandCalls(server.redis);
-  const requests = (figures.n * (seconds + WARM_UP_S)) / seconds;
-  const perRequest = (before, after, factor) =>
-    Object.fromEntries(
-      Object.keys(after).map((name) => [name, ((after[name] - (before[name] ?? 0)) * factor) / requests]),
-    );
+  const checked = checkAnswers(file, requests.checks);
+  if (checked < figures.all * CHECKED_SHARE_MIN)
+    throw new Error(`only ${checked} of ${figures.all} answers are checked`);
+  const { cpu_s: cpuS, ...rest } = figures;
+  const calls = Object.keys(commandsAfter).map((name) => [
+    name,
+    (commandsAfter[name] - (commandsBefore[name] ?? 0)) / figures.all,
+  ]);
   return {
-    ...figures,
-    cpu_us: perRequest(cpuBefore, cpuAfter, 1e6 / TICKS_PER_S),
-    ...(server.redis === undefined ? {} : { commands: summed(perRequest(commandsBefore, commandsAfter, 1)) }),
+    ...rest,
+    checked,
+    cpu_us: Object.fromEntries(Object.entries(cpuS).map(([name, s]) => [name, (s * 1e6) / figures.n])),
+    ...(server.redis === undefined ? {} : { commands: summed(Object.fromEntries(calls)) }),
   };
+}
+
+/** @returns {number} how many there were */
+function checkAnswers(file, checks) {
+  const samples = readSamples(readFileSync(file));
+  rmSync(file);
+  for (const { request, headers, body } of samples) {
+    const wrong = checks[request](body, headers);
+    if (wrong !== undefined) throw new Error(`a wrong answer: ${wrong}`);
+  }
+  return samples.length;
+}
+
+async function load({ command: [program, ...args] }, more) {
+  const child = spawn(program, [...args, ...more], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  let errors = '';
+  child.stdout.on('data', (text) => {
+    output += text;
+  });
+  child.stderr.on('data', (text) => {
+    errors += text;
+  });
+  const code = await new Promise((resolve, reject) => {
+    child.once('close', resolve);
+    child.once('error', reject);
+  });
+  if (code !== 0) throw new Error(`the load generator ended with ${code}: ${errors}`);
+  return JSON.parse(output);
 }
 
 /** `all`, `called` (by clients) and each by name; names seldom called are left out. */
 function summed(byName) {
   const all = Object.values(byName).reduce((sum, calls) => sum + calls, 0);
   const called = CALLED_BY_CLIENTS.reduce((sum, name) => sum + (byName[name] ?? 0), 0);
-  const often = Object.entries(byName).filter(([, calls]) => calls >= 0.01);
+  const often = Object.entries(byName).filter(([, calls]) => calls >= SELDOM);
   return { all, called, by_name: Object.fromEntries(often) };
 }
 
@@ -60,33 +106,4 @@ async function commandCalls(redis) {
   if (redis === undefined) return {};
   const lines = (await redis.ask('INFO', 'commandstats')).matchAll(/cmdstat_([^:]+):calls=(\d+)/g);
   return Object.fromEntries([...lines].map(([, name, calls]) => [name, Number(calls)]));
-}
-
-/** User and system time of each process with its children. */
-function cpuTicks(pids) {
-  const children = new Map();
-  for (const entry of readdirSync('/proc')) {
-    if (!/^\d+$/.test(entry)) continue;
-    const parent = processFields(entry)?.[1];
-    if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), entry]);
-  }
-  const ticks = (pid) => {
-    const fields = processFields(pid);
-    if (fields === undefined) return 0;
-    return (children.get(`${pid}`) ?? []).reduce(
-      (sum, child) => sum + ticks(child),
-      Number(fields[11]) + Number(fields[12]),
-    );
-  };
-  return Object.fromEntries(Object.entries(pids).map(([role, pid]) => [role, ticks(pid)]));
-}
-
-/** The fields of /proc/<pid>/stat after the name: state, parent, …; undefined once it has ended. */
-function processFields(pid) {
-  try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    return text.slice(text.lastIndexOf(')') + 2).split(' ');
-  } catch {
-    return undefined;
-  }
 }

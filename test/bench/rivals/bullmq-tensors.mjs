@@ -1,6 +1,6 @@
 // Tensors in a job's data and return value, which are JSON: raw bytes as base64, which is shorter than FP32 written as numbers.
 
-const ARRAYS = { FP32: Float32Array, INT32: Int32Array };
+const ARRAYS = { FP32: Float32Array, INT32: Int32Array, INT64: BigInt64Array };
 
 export function packTensors(tensors) {
   const packed = {};

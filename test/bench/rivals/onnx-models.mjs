@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 
 const SLEEP_MS = 10;
-const TYPES = { FP32: 'float32', INT32: 'int32' };
-const DATATYPES = { float32: 'FP32', int32: 'INT32' };
+const TYPES = { FP32: 'float32', INT32: 'int32', INT64: 'int64' };
+const DATATYPES = { float32: 'FP32', int32: 'INT32', int64: 'INT64' };
 /** As the models' one instance in Nereid and Triton has. */
 const SESSION_OPTIONS = { intraOpNumThreads: 1, interOpNumThreads: 1 };
 

@@ -33,6 +33,7 @@ export function startRival(command, args, environment = {}) {
   };
   return {
     pid: child.pid,
+    leadsGroup: true,
     output: () => output,
     hasEnded: () => child.exitCode !== null || child.signalCode !== null,
     async stop() {
@@ -65,6 +66,8 @@ export async function whenReady({ port, path, processes, redis }) {
     port,
     pids: Object.fromEntries(Object.entries(processes).map(([role, { pid }]) => [role, pid])),
     redis,
+    /** Each process leads its group, so all that it started can be stopped with it. */
+    canRest: all.every(({ leadsGroup }) => leadsGroup === true),
     stop,
   };
 }

@@ -3,6 +3,8 @@ export interface BenchRow {
   readonly model: string;
   readonly encoding: 'json' | 'binary';
   readonly seed: number;
+  /** What must be answered, where it is known already: computed otherwise. */
+  readonly outputs?: readonly object[];
 }
 
 export interface RivalRequest {
