@@ -164,7 +164,7 @@ function cellRuns(cell, { servers, harness, samples, folder, generator, times })
 }
 
 /** Each one's turns; the order is turned round every time. A turn that others disturbed is taken again, within limits. */
-async function takeTurns(runs, { times, budget, say }) {
+export async function takeTurns(runs, { times, budget, say }) {
   const turns = Object.fromEntries(runs.map(({ name }) => [name, []]));
   for (let round = 0; round < times.turns; round++) {
     for (const { name, take } of round % 2 === 0 ? runs : runs.toReversed()) {

@@ -1,0 +1,57 @@
+/** Memory over many requests. */
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { COLUMNS } from './columns.mjs';
+import { startServers, writeModels } from './engine.mjs';
+import { treeResidentBytes } from './proc-cpu.mjs';
+import { samplesOf, writeRequests } from './requests.mjs';
+import { turn } from './turns.mjs';
+
+const REQUESTS = 200_000;
+const PORTIONS = 20;
+const CLIENTS = 32;
+const GROWTH_MAX = 0.03;
+const MODEL = 'add_sub';
+/** No portion takes longer, however busy the machine. */
+const PORTION_S_MAX = 300;
+const SETTLE_MS = 500;
+const MIB = 2 ** 20;
+
+/** The sum of resident memory of all processes grows by less than 3 % over the second half of 200,000 requests. */
+export async function memoryBar(mode, { folder, generator, say }) {
+  const column = COLUMNS.find(({ name }) => name === mode);
+  const models = writeModels(join(folder, 'models'));
+  const samples = await samplesOf(models, MODEL);
+  const { servers, notRun } = await startServers([column], { models, folder, say });
+  const [server] = servers;
+  if (server === undefined) throw new Error(notRun[mode]);
+  try {
+    const requests = writeRequests({ column, row: { model: MODEL }, encoding: 'binary', samples, folder });
+    const resident = [];
+    let sent = 0;
+    while (sent < REQUESTS) {
+      const count = REQUESTS / PORTIONS;
+      const figures = await turn({
+        ...{ generator, server, requests, concurrency: CLIENTS, count, file: join(folder, 'answers') },
+        ...{ seconds: PORTION_S_MAX, warmUp: 0 },
+      });
+      if (figures.errors > 0) throw new Error(`${figures.errors} errors (${figures.last_error})`);
+      sent += figures.all;
+      await delay(SETTLE_MS);
+      const byName = treeResidentBytes(server.pids);
+      const bytes = Object.values(byName).reduce((sum, each) => sum + each, 0);
+      resident.push({ sent, bytes });
+      const parts = Object.entries(byName).map(([name, each]) => `${name} ${(each / MIB).toFixed(1)}`);
+      say(`  ${mode}: ${sent} requests, ${(bytes / MIB).toFixed(1)} MiB (${parts.join(', ')})`);
+    }
+    const half = resident.findIndex((each) => each.sent >= REQUESTS / 2);
+    // The mean of three looks each: one look may fall before or after a collection.
+    const mean = (looks) => looks.reduce((sum, { bytes }) => sum + bytes, 0) / looks.length;
+    const growth = mean(resident.slice(-3)) / mean(resident.slice(half - 1, half + 2)) - 1;
+    const bar = `less than ${GROWTH_MAX * 100} %`;
+    const what = `memory over the second half of ${REQUESTS} requests, ${mode}`;
+    return [{ what, figure: `${(growth * 100).toFixed(2)} %`, bar, holds: growth < GROWTH_MAX }];
+  } finally {
+    await server.stop();
+  }
+}

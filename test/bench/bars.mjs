@@ -1,0 +1,46 @@
+#!/usr/bin/env node
+/**
+ * What must hold, measured: each figure, its bar, pass or fail.
+ *
+ *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [--turns 7] [--seconds 3]
+ *
+ * Run it while nothing else runs: others' CPU is printed, and turns that they disturb are repeated.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { batchingBar, minilmBar } from './bars-batching.mjs';
+import { memoryBar } from './bars-memory.mjs';
+import { loadGenerator } from './turns.mjs';
+
+const BARS = {
+  batching: batchingBar,
+  minilm: minilmBar,
+  'memory-one': (context) => memoryBar('one', context),
+  'memory-apart': (context) => memoryBar('apart', context),
+};
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { turns: { type: 'string', default: '7' }, seconds: { type: 'string', default: '3' } },
+});
+const names = positionals.length === 0 ? Object.keys(BARS) : positionals;
+const unknown = names.find((name) => BARS[name] === undefined);
+if (unknown !== undefined) throw new Error(`${unknown} is none of ${Object.keys(BARS).join(', ')}`);
+
+const say = (text) => console.log(text);
+const folder = mkdtempSync(join(tmpdir(), 'nereid-bars-'));
+try {
+  const generator = loadGenerator();
+  for (const name of names) {
+    const place = mkdtempSync(join(folder, 'bar-'));
+    const times = { turns: Number(options.turns), seconds: Number(options.seconds), warmUp: 0.5, firstWarmUp: 4 };
+    for (const { what, figure, bar, holds } of await BARS[name]({ folder: place, generator, times, say })) {
+      say(`${holds ? 'pass' : 'FAIL'}  ${what}: ${figure}, bar ${bar}`);
+      if (!holds) process.exitCode = 1;
+    }
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
