@@ -1,6 +1,6 @@
 import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
-import { batchesDynamically, createScheduler, instanceDepth } from '@nereid/scheduler';
+import { type BatchTimes, batchesDynamically, createScheduler, instanceDepth } from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
 import { createVersionQueue } from './dispatch.ts';
 import type { JobIntake } from './job-intake.ts';
@@ -32,8 +32,9 @@ export interface ModelQueuesParts {
 export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const { clock, mailbox, metrics, limits, answer, idle } = parts;
   const { config } = model.source;
-  // What waits behind a stream could wait for ever while another instance is free.
-  const waitsHere = batchesDynamically(config) || model.signature.decoupled;
+  const batches = batchesDynamically(config) ? 'batches' : 'single';
+  const kind = model.signature.decoupled ? 'streams' : batches;
+  const depth = (means: BatchTimes | undefined) => limits.instance_depth ?? instanceDepth(kind, means);
   for (const version of model.versions) {
     const statistics = createModelStatistics();
     const queue = createVersionQueue({
@@ -43,8 +44,11 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       version: version.version,
       epoch: () => model.epoch,
       nextBatch: () => ++model.batches,
-      scheduler: createScheduler<OwnedRequest>(config, { queue_max: limits.queue_max }),
-      instanceDepth: (means) => limits.instance_depth ?? instanceDepth(waitsHere, means),
+      scheduler: createScheduler<OwnedRequest>(config, {
+        queue_max: limits.queue_max,
+        places_ahead: depth(undefined) - 1,
+      }),
+      instanceDepth: depth,
       statistics,
       answer,
       idle,

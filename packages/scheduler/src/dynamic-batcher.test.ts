@@ -20,7 +20,7 @@ interface Case {
   readonly rejected?: readonly string[];
 }
 
-const DEFAULTS: DynamicBatcherOptions = { rows_max: 8, preferred: [], delay_us: 0, queue_max: 65_536 };
+const DEFAULTS: DynamicBatcherOptions = { rows_max: 8, preferred: [], delay_us: 0, places_ahead: 0, queue_max: 65_536 };
 
 /** `count` arrivals of one row at that time. */
 const many = (ms: number, count: number): Arrival[] => Array.from({ length: count }, () => [ms, 1] as const);
@@ -422,6 +422,23 @@ describe('dynamic batcher', () => {
   });
 
   const request = (id: string, arrivedUs = 0): QueuedRequest => ({ id, rows: 1, shapeKey: '', arrivedUs });
+
+  test('what cannot grow goes ahead of an idle instance, what can waits for one', () => {
+    const scheduler = createDynamicScheduler({ ...DEFAULTS, rows_max: 2, places_ahead: 1 });
+    const sent = (event: ScheduleEvent) =>
+      scheduler
+        .step(event, 0)
+        .flatMap((decision) => (decision.type === 'dispatch' ? decision.batch.map(({ id }) => id) : []));
+    const arrives = (id: string) => sent({ type: 'arrived', request: request(id) });
+    const frees = () => sent({ type: 'instance-free', instance: 'a' });
+    expect([frees(), frees()]).toEqual([[], []]);
+    expect(arrives('1')).toEqual(['1']);
+    expect(arrives('2')).toEqual([]);
+    expect(arrives('3')).toEqual(['2', '3']);
+    expect([arrives('4'), arrives('5'), arrives('6')]).toEqual([[], [], []]);
+    expect(frees()).toEqual(['4', '5']);
+    expect([frees(), frees()]).toEqual([[], ['6']]);
+  });
 
   test('the instance with the most free places, then the least recently used', () => {
     const scheduler = createDynamicScheduler({ ...DEFAULTS });

@@ -9,6 +9,8 @@ export interface DynamicBatcherOptions {
   readonly preferred: readonly number[];
   /** max_queue_delay_microseconds; 0 sends whatever waits as soon as an instance is free. */
   readonly delay_us: number;
+  /** Places of each instance that are for batches which cannot grow any more: behind one that it runs. */
+  readonly places_ahead: number;
   /** Requests that may wait, also those that only wait for company; one more is refused. */
   readonly queue_max: number;
 }
@@ -21,8 +23,9 @@ type Verdict =
 /**
  * Triton's dynamic batcher (dynamic_batch_scheduler.cc), without priorities and queue policies.
  *
- * A batch is formed from the queue's head each time that an instance is free, never before, so it
- * is as large as can be and its requests can still be cancelled. It is sent when
+ * A batch is formed from the queue's head each time that an instance is free, so it is as large as
+ * can be. One that cannot grow (2) gains nothing by waiting here and may go earlier, to stand behind
+ * the batch that an instance runs, so that the instance does not idle in between. It is sent when
  * 1. a prefix of it has a preferred size and its oldest request has not yet waited for the delay;
  * 2. it cannot grow: the next request does not fit or has another shape;
  * 3. its oldest request has waited for the delay, or there is no delay.
@@ -69,6 +72,8 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
     const decisions: Decision<R>[] = [];
     while (instances.free > 0) {
       const verdict = judge(nowUs);
+      const isIdle = instances.mostFree > options.places_ahead;
+      if (!isIdle && forming.closed === undefined) break;
       if (verdict.type === 'wait') {
         // A wake that is no longer needed is left to come: it finds nothing to do.
         if (verdict.untilUs !== undefined && verdict.untilUs !== wishedUs) {

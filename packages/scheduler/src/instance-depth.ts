@@ -3,6 +3,8 @@ const AHEAD_US = 500;
 /** A longer way to an instance and back counts as this: what is under way can no longer be chosen for. */
 const WAY_US_MAX = 2_000;
 const DEPTH_MIN = 2;
+/** One that it runs, and one that cannot grow any more. */
+const DEPTH_BATCHING = 2;
 /** No instance ever holds more batches. */
 export const INSTANCE_DEPTH_MAX = 64;
 
@@ -17,16 +19,18 @@ export interface BatchTimes {
  * How many batches an instance holds at a time, running and waiting in its worker, by what a batch
  * takes on average.
  *
- * With `waitsHere` one: with dynamic batching what waits in the queue can still be batched, and behind
- * a stream of answers it could wait without an end. Without it there is nothing to
+ * A model of streams one: behind a stream a batch could wait without an end. With dynamic batching two,
+ * of which the scheduler gives the second only to a batch that cannot grow: others wait in the queue,
+ * where they can. Else there is nothing to
  * gain by waiting here but the choice of instance and a late cancel, and an instance that must wait
  * for the next message idles for longer than a small model runs. So an instance holds the work of
  * about half a millisecond and of the time that a batch is on its way: many batches of a model that
  * runs in microseconds, more where it is in another process, two of a model that takes longer.
  * `times` is undefined before the first batch.
  */
-export function instanceDepth(waitsHere: boolean, times: BatchTimes | undefined): number {
-  if (waitsHere) return 1;
+export function instanceDepth(kind: 'single' | 'batches' | 'streams', times: BatchTimes | undefined): number {
+  if (kind === 'streams') return 1;
+  if (kind === 'batches') return DEPTH_BATCHING;
   if (times === undefined || times.runUs <= 0) return DEPTH_MIN;
   const aheadUs = AHEAD_US + Math.min(WAY_US_MAX, Math.max(0, times.wayUs));
   return Math.min(INSTANCE_DEPTH_MAX, Math.max(DEPTH_MIN, Math.floor(aheadUs / times.runUs)));

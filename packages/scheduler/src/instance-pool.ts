@@ -4,6 +4,8 @@ import type { InstanceKey } from './schedule.ts';
 export interface InstancePool {
   /** Places over all instances. */
   readonly free: number;
+  /** Of the instance with the most. */
+  readonly mostFree: number;
   add(instance: InstanceKey): void;
   /** Forgets the instance with all its places. */
   drop(instance: InstanceKey): void;
@@ -21,6 +23,11 @@ export function createInstancePool(): InstancePool {
   return {
     get free() {
       return free;
+    },
+    get mostFree() {
+      let most = 0;
+      for (const place of places.values()) most = Math.max(most, place.free);
+      return most;
     },
     add(instance) {
       const known = places.get(instance);

@@ -28,6 +28,7 @@ const options = fc.record({
   rows_max: fc.integer({ min: 1, max: ROWS_MAX }),
   preferred: fc.uniqueArray(fc.integer({ min: 1, max: ROWS_MAX }), { maxLength: 3 }),
   delay_us: fc.constantFrom(0, 1, 100, 2500),
+  places_ahead: fc.constantFrom(0, 1),
   queue_max: fc.constantFrom(3, 1000),
 });
 
@@ -40,7 +41,7 @@ interface Played {
 }
 
 /** Plays a script against three instances, then lets all drain; checks each decision as it comes. */
-function play(scheduler: Scheduler, actions: readonly Action[]): Played {
+function play(scheduler: Scheduler, actions: readonly Action[], placesEach = 1): Played {
   let nowUs = 0;
   let wakeUs: number | undefined;
   let longestWaitUs = 0;
@@ -91,7 +92,9 @@ function play(scheduler: Scheduler, actions: readonly Action[]): Played {
     }
     nowUs = untilUs;
   };
-  for (const instance of [...free.keys()]) freed(instance);
+  for (const instance of [...free.keys()]) {
+    for (let place = 0; place < placesEach; place++) freed(instance);
+  }
   for (const given of actions) {
     switch (given.do) {
       case 'arrive': {
@@ -153,7 +156,7 @@ describe('every scheduler', () => {
   test('dynamic: rows bounded, one shape, FIFO, nobody lost, all drains', () => {
     fc.assert(
       fc.property(options, script, (given, actions) => {
-        const played = play(createDynamicScheduler(given), actions);
+        const played = play(createDynamicScheduler(given), actions, 1 + given.places_ahead);
         checkOutcomes(played);
         const fitting = given.preferred.filter((size) => size <= given.rows_max);
         const wanted = fitting.length === 0 ? given.rows_max : Math.max(...fitting);
@@ -191,7 +194,7 @@ describe('every scheduler', () => {
             ...[finish, finish, finish],
           ]);
           // Few arrivals at a time and three instances that are freed all the time: one is always free.
-          const played = play(createDynamicScheduler({ ...given, queue_max: 1000 }), actions);
+          const played = play(createDynamicScheduler({ ...given, queue_max: 1000 }), actions, 1 + given.places_ahead);
           expect(played.longestWaitUs).toBeLessThanOrEqual(given.delay_us);
         },
       ),
@@ -224,6 +227,7 @@ describe('a queue of 60,000', () => {
       rows_max: freeFirst ? QUEUED + 1 : 64,
       preferred: [],
       delay_us: 1_000,
+      places_ahead: 0,
       queue_max: QUEUED,
     });
     if (freeFirst) scheduler.step({ type: 'instance-free', instance: 'a' }, 0);

@@ -37,7 +37,7 @@ describe('createScheduler', () => {
   });
 
   test('without max_queue_size the bound is the one given', () => {
-    const scheduler = createScheduler(config('dynamic_batching {}'), { queue_max: 2 });
+    const scheduler = createScheduler(config('dynamic_batching {}'), { queue_max: 2, places_ahead: 0 });
     expect(batchSizes(scheduler)).toEqual([2]);
   });
 

@@ -7,6 +7,8 @@ import type { QueuedRequest, Scheduler } from './schedule.ts';
 export interface SchedulerOptions {
   /** Requests that may wait where the config sets no max_queue_size. */
   readonly queue_max: number;
+  /** Places of each instance, behind the batch that it runs, for batches that cannot grow any more. */
+  readonly places_ahead: number;
 }
 
 /** True where requests may share an execution. */
@@ -20,7 +22,7 @@ export function batchesDynamically(config: ModelConfig): boolean {
  */
 export function createScheduler<R extends QueuedRequest = QueuedRequest>(
   config: ModelConfig,
-  options: SchedulerOptions = { queue_max: LIMITS.requests_queued_max },
+  options: SchedulerOptions = { queue_max: LIMITS.requests_queued_max, places_ahead: 0 },
 ): Scheduler<R> {
   const field = unsupportedScheduling(config);
   if (field !== undefined) {
@@ -34,6 +36,7 @@ export function createScheduler<R extends QueuedRequest = QueuedRequest>(
     rows_max: Math.max(1, config.maxBatchSize),
     preferred: batching.preferredBatchSize,
     delay_us: Number(batching.maxQueueDelayMicroseconds),
+    places_ahead: options.places_ahead,
     queue_max: batching.defaultQueuePolicy?.maxQueueSize || options.queue_max,
   });
 }
