@@ -1,11 +1,11 @@
 /** What is measured, and about how long that takes. Nothing here measures. */
 import { ROWS } from './rows.mjs';
 
-const FULL = { turns: 5, seconds: 2, warmUp: 0.3, firstWarmUp: 2.5, nextWarmUp: 0.6 };
-const QUICK = { turns: 5, seconds: 0.4, warmUp: 0.1, firstWarmUp: 0.8, nextWarmUp: 0.2 };
+const FULL = { turns: 5, seconds: 2, warmUp: 0.2, firstWarmUp: 2, nextWarmUp: 0.5 };
+const QUICK = { turns: 5, seconds: 0.3, warmUp: 0.05, firstWarmUp: 0.6, nextWarmUp: 0.2 };
 /** Around each turn: the generator's start, its last requests, the checks. */
-const AROUND_S = 0.25;
-const START_S = 4;
+const AROUND_S = 0.22;
+const START_S = 3;
 
 /**
  * @param {{ quick: boolean, only: readonly string[], concurrencies: readonly number[], turns?: number, seconds?: number,

@@ -44,13 +44,6 @@ export function summary(turns) {
   };
 }
 
-/** `of` as a multiple of `to`: of the medians, and the spread turn by turn. */
-export function ratio(of, to, read) {
-  const count = Math.min(of.length, to.length);
-  const turns = Array.from({ length: count }, (_, turn) => read(of[turn]) / read(to[turn]));
-  return { of_medians: median(of.map(read)) / median(to.map(read)), by_turn: spread(turns) };
-}
-
 /** Two runs' figures agree where the larger is at most this much above the smaller. */
 export const STABLE_RATIO_MAX = 1.2;
 const FIGURES = ['p50_ms', 'rps'];

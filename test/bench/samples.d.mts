@@ -1,0 +1,3 @@
+export declare function readSamples(
+  file: Buffer,
+): readonly { readonly request: number; readonly headers: Headers; readonly body: Buffer }[];
