@@ -8,7 +8,7 @@ import { samplesOf, writeRequests } from './requests.mjs';
 import { turn } from './turns.mjs';
 
 const REQUESTS = 200_000;
-const PORTIONS = 20;
+const PORTIONS = 40;
 const CLIENTS = 32;
 const GROWTH_MAX = 0.03;
 const MODEL = 'add_sub';
@@ -44,14 +44,21 @@ export async function memoryBar(mode, { folder, generator, say }) {
       const parts = Object.entries(byName).map(([name, each]) => `${name} ${(each / MIB).toFixed(1)}`);
       say(`  ${mode}: ${sent} requests, ${(bytes / MIB).toFixed(1)} MiB (${parts.join(', ')})`);
     }
-    const half = resident.findIndex((each) => each.sent >= REQUESTS / 2);
-    // The mean of three looks each: one look may fall before or after a collection.
-    const mean = (looks) => looks.reduce((sum, { bytes }) => sum + bytes, 0) / looks.length;
-    const growth = mean(resident.slice(-3)) / mean(resident.slice(half - 1, half + 2)) - 1;
+    const growth = growthOf(resident.filter((each) => each.sent >= REQUESTS / 2));
     const bar = `less than ${GROWTH_MAX * 100} %`;
     const what = `memory over the second half of ${REQUESTS} requests, ${mode}`;
     return [{ what, figure: `${(growth * 100).toFixed(2)} %`, bar, holds: growth < GROWTH_MAX }];
   } finally {
     await server.stop();
   }
+}
+
+/** Along the straight line through all looks (least squares): one look may fall before or after a collection. */
+function growthOf(looks) {
+  const mean = (read) => looks.reduce((sum, look) => sum + read(look), 0) / looks.length;
+  const [sentMean, bytesMean] = [mean(({ sent }) => sent), mean(({ bytes }) => bytes)];
+  const slope =
+    mean(({ sent, bytes }) => (sent - sentMean) * (bytes - bytesMean)) / mean(({ sent }) => (sent - sentMean) ** 2);
+  const at = (sent) => bytesMean + slope * (sent - sentMean);
+  return at(looks.at(-1).sent) / at(looks[0].sent) - 1;
 }
