@@ -22,6 +22,9 @@ const SETTLE_MS = 100;
 const OTHERS_CPU_MAX = 0.3;
 const STEAL_MAX = 0.1;
 const REPEATS_MAX = 2;
+/** A turn that ends before the first answer says nothing: it is taken again, so many times as long. */
+const LONGER = 4;
+const EMPTY_TURNS_MAX = 4;
 
 /** Makes the repository of all models. @returns {Promise<Set<string>>} their names */
 export function writeModels(models) {
@@ -62,12 +65,20 @@ export async function startServers(columns, { models, folder, say }) {
     mkdirSync(place);
     const [port] = await freePorts(1);
     try {
-      servers.push({ column, ...(await column.start({ port, models, place })) });
+      const server = await column.start({ port, models, place });
+      servers.push({ column, ...(await withRedis(server)) });
     } catch (error) {
       leaveOut(column, `it does not start: ${error.message.trim().split('\n').slice(0, 3).join(' ')}`);
     }
   }
   return { servers, notRun };
+}
+
+/** With Redis' own process among the others. */
+export async function withRedis(server) {
+  if (server.redis === undefined) return server;
+  const [, pid] = /process_id:(\d+)/.exec(await server.redis.ask('INFO', 'server'));
+  return { ...server, pids: { ...server.pids, redis: Number(pid) } };
 }
 
 /** Finds out which servers use the CPU while nobody asks them anything; `rest` and `wake` stop those and let them go on. */
@@ -84,7 +95,9 @@ export async function restWhereHot(servers, say) {
       say(`${server.column.title}: idles at ${(idleCpu * 100).toFixed(1)} % of a core, ${what}`);
     }
     const signal = (name) => {
-      if (rests) for (const pid of Object.values(server.pids)) process.kill(-pid, name);
+      if (!rests) return;
+      // Its Redis goes on: it leads no group, and idles cheaply.
+      for (const [role, pid] of Object.entries(server.pids)) if (role !== 'redis') process.kill(-pid, name);
     };
     const sleeper = { ...server, rest: () => signal('SIGSTOP'), wake: () => signal('SIGCONT') };
     sleeper.rest();
@@ -147,7 +160,11 @@ function cellRuns(cell, { servers, harness, samples, folder, generator, times })
         await delay(SETTLE_MS);
         const file = join(place, 'answers');
         const { concurrency } = cell;
-        const figures = await turn({ generator, server, requests, concurrency, seconds, warmUp, file });
+        let figures = await turn({ generator, server, requests, concurrency, seconds, warmUp, file });
+        for (let tries = 1; figures.n === 0 && tries < EMPTY_TURNS_MAX; tries++) {
+          const longer = seconds * LONGER ** tries;
+          figures = await turn({ generator, server, requests, concurrency, seconds: longer, warmUp, file });
+        }
         server.rest();
         if (figures.errors > 0) {
           throw new Error(`${server.column.title}, ${cell.row.name}: ${figures.errors} errors (${figures.last_error})`);

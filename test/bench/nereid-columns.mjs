@@ -60,7 +60,7 @@ async function startApart({ cli, models, port, place, flags = [], profiles }) {
     coordinator: startNode(cli, 'coordinator', holds, { place, profiles }),
     worker: startNode(cli, 'worker', holds, { place, profiles }),
   };
-  return withRedis(await whenReady({ port, path: READY_PATH, processes, redis }));
+  return whenReady({ port, path: READY_PATH, processes, redis });
 }
 
 /** Coordinator and worker share a process, which also has a gateway that nobody can reach. */
@@ -72,13 +72,7 @@ async function startDoors({ cli, models, port, place, flags = [], profiles }) {
     gateway: startNode(cli, 'gateway', [at, `--http-port=${port}`], { place, profiles }),
     serve: startNode(cli, 'serve', inner, { place, profiles }),
   };
-  return withRedis(await whenReady({ port, path: READY_PATH, processes, redis }));
-}
-
-/** With Redis' own process among the others. */
-export async function withRedis(server) {
-  const [, pid] = /process_id:(\d+)/.exec(await server.redis.ask('INFO', 'server'));
-  return { ...server, pids: { ...server.pids, redis: Number(pid) } };
+  return whenReady({ port, path: READY_PATH, processes, redis });
 }
 
 function startNode(cli, role, flags, { place, profiles }) {

@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util';
 import { freePorts } from '../free-ports.mjs';
 import { allocations } from './allocations.mjs';
 import { COLUMNS } from './columns.mjs';
-import { writeModels } from './engine.mjs';
+import { withRedis, writeModels } from './engine.mjs';
 import { flameGraph, hottest, profileTree } from './flame-graph.mjs';
 import { samplesOf, writeRequests } from './requests.mjs';
 import { ROWS } from './rows.mjs';
@@ -55,7 +55,7 @@ async function profile(name, { models, folder, generator, samples }) {
   const profiles = join(out, name);
   mkdirSync(place);
   rmSync(profiles, { recursive: true, force: true });
-  const server = await column.start({ port, models, place, profiles });
+  const server = await withRedis(await column.start({ port, models, place, profiles }));
   try {
     const requests = writeRequests({ column, row, encoding: options.encoding, samples, folder: place });
     const shared = {
