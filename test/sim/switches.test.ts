@@ -84,7 +84,7 @@ test.each(ROWS)(
   TIMEOUT_MS,
 );
 
-const BACKSTOPS: readonly Rule[] = ['R5', 'R6', 'R10', 'R11', 'R26', 'R30', 'epoch memory'];
+const BACKSTOPS: readonly Rule[] = ['R4', 'R5', 'R6', 'R9', 'R10', 'R11', 'R24', 'R26', 'R30', 'epoch memory'];
 const BACKSTOP_SEEDS = 4;
 
 test.each(BACKSTOPS)(

@@ -4,6 +4,7 @@
  */
 import {
   compareEpochs,
+  type DescribedMessage,
   type DoneEntry,
   type Epoch,
   type ExecuteMessage,
@@ -23,8 +24,10 @@ export type Rule =
   | 'R6'
   | 'R7'
   | 'R8 sweep'
+  | 'R9'
   | 'R10'
   | 'R11'
+  | 'R24'
   | 'R25'
   | 'R26'
   | 'R27'
@@ -51,6 +54,7 @@ const NEVER_MS = 1e9;
 
 export function switchOff(...rules: readonly Rule[]): Switches {
   const off = new Set(rules);
+  const heard: Heard = new Map();
   return {
     off,
     sameIds: off.has('R1'),
@@ -74,7 +78,7 @@ export function switchOff(...rules: readonly Rule[]): Switches {
     }),
     transport(role, transport) {
       let made = transport;
-      for (const { rule, of, take } of TAKEN_OUT) if (role === of && off.has(rule)) made = take(made);
+      for (const { rule, of, take } of TAKEN_OUT) if (role === of && off.has(rule)) made = take(made, heard);
       return made;
     },
   };
@@ -84,7 +88,7 @@ export function switchOff(...rules: readonly Rule[]): Switches {
 const TAKEN_OUT: readonly {
   readonly rule: Rule;
   readonly of: Role;
-  readonly take: (transport: Transport) => Transport;
+  readonly take: (transport: Transport, heard: Heard) => Transport;
 }[] = [
   { rule: 'R3', of: 'worker', take: (transport) => unfenced(transport, () => true) },
   {
@@ -95,6 +99,8 @@ const TAKEN_OUT: readonly {
   { rule: 'R4', of: 'coordinator', take: refusalsTellNothing },
   { rule: 'R6', of: 'coordinator', take: anyEpochWillDo },
   { rule: 'R7', of: 'coordinator', take: (transport) => ({ ...transport, onInterruption: () => () => {} }) },
+  { rule: 'R9', of: 'coordinator', take: workersAsLastHeard },
+  { rule: 'R24', of: 'coordinator', take: nothingRunsOut },
   { rule: 'R25', of: 'worker', take: finishedIdsNeverRunAgain },
   { rule: 'R29', of: 'gateway', take: missingGoesUnheard },
   { rule: 'R26', of: 'coordinator', take: nothingRunsElsewhere },
@@ -106,7 +112,7 @@ function altered(
   transport: Transport,
   alter: (mailbox: Mailbox) => {
     readonly received: (message: Message) => readonly Message[];
-    readonly sent: (message: Message) => Message;
+    readonly sent: (message: Message, to: ProcessId) => Message;
   },
 ): Transport {
   return {
@@ -119,7 +125,7 @@ function altered(
       const alterations = alter(mailbox);
       return {
         ...mailbox,
-        send: (to, message, refused) => mailbox.send(to, alterations.sent(message), refused),
+        send: (to, message, refused) => mailbox.send(to, alterations.sent(message, to), refused),
       };
     },
   };
@@ -151,6 +157,42 @@ function anyEpochWillDo(transport: Transport): Transport {
       },
     };
   });
+}
+
+/** What workers last said of their models to any coordinator, by worker and model. */
+type Heard = Map<string, DescribedMessage>;
+
+/** R9 off: an owner takes a worker for what it told the one before, without waiting for its answer. */
+function workersAsLastHeard(transport: Transport, heard: Heard): Transport {
+  return altered(transport, () => {
+    const asked = new Set<string>();
+    let believed: Message[] = [];
+    return {
+      sent(message, to) {
+        const known = message.kind === 'describe' ? heard.get(`${to}/${message.model}`) : undefined;
+        if (message.kind === 'describe' && known !== undefined) {
+          const first = `${to}/${message.model}/${message.epoch.owner}/${message.epoch.number}`;
+          if (!asked.has(first)) believed.push({ ...known, askedAt: message.askedAt });
+          asked.add(first);
+        }
+        return message;
+      },
+      received(message) {
+        if (message.kind === 'described') heard.set(`${message.worker}/${message.model}`, message);
+        const seen = [...believed, message];
+        believed = [];
+        return seen;
+      },
+    };
+  });
+}
+
+/** R24 off: an owner does not know how long a request has left. */
+function nothingRunsOut(transport: Transport): Transport {
+  return altered(transport, () => ({
+    sent: UNALTERED,
+    received: (message) => [message.kind === 'infer' ? { ...message, msLeft: 0 } : message],
+  }));
 }
 
 /** R29 off: a gateway is not told that a worker did not find a request's tensors. */
