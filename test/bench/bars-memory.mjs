@@ -1,6 +1,5 @@
 /** Memory over many requests. */
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { COLUMNS } from './columns.mjs';
 import { startServers, writeModels } from './engine.mjs';
 import { treeResidentBytes } from './proc-cpu.mjs';
@@ -14,7 +13,8 @@ const GROWTH_MAX = 0.03;
 const MODEL = 'add_sub';
 /** No portion takes longer, however busy the machine. */
 const PORTION_S_MAX = 300;
-const SETTLE_MS = 500;
+/** Each process' memory goes up and down with its collections, by a tenth and more: a portion counts by the mean of many looks. */
+const LOOK_MS = 50;
 const MIB = 2 ** 20;
 
 /** The sum of resident memory of all processes grows by less than 3 % over the second half of 200,000 requests. */
@@ -31,14 +31,18 @@ export async function memoryBar(mode, { folder, generator, say }) {
     let sent = 0;
     while (sent < REQUESTS) {
       const count = REQUESTS / PORTIONS;
+      const looks = [];
+      const looking = setInterval(() => looks.push(treeResidentBytes(server.pids)), LOOK_MS);
       const figures = await turn({
         ...{ generator, server, requests, concurrency: CLIENTS, count, file: join(folder, 'answers') },
         ...{ seconds: PORTION_S_MAX, warmUp: 0 },
-      });
+      }).finally(() => clearInterval(looking));
       if (figures.errors > 0) throw new Error(`${figures.errors} errors (${figures.last_error})`);
       sent += figures.all;
-      await delay(SETTLE_MS);
-      const byName = treeResidentBytes(server.pids);
+      looks.push(treeResidentBytes(server.pids));
+      const byName = Object.fromEntries(
+        Object.keys(looks[0]).map((name) => [name, looks.reduce((sum, look) => sum + look[name], 0) / looks.length]),
+      );
       const bytes = Object.values(byName).reduce((sum, each) => sum + each, 0);
       resident.push({ sent, bytes });
       const parts = Object.entries(byName).map(([name, each]) => `${name} ${(each / MIB).toFixed(1)}`);
@@ -53,7 +57,7 @@ export async function memoryBar(mode, { folder, generator, say }) {
   }
 }
 
-/** Along the straight line through all looks (least squares): one look may fall before or after a collection. */
+/** Along the straight line through all portions (least squares). */
 function growthOf(looks) {
   const mean = (read) => looks.reduce((sum, look) => sum + read(look), 0) / looks.length;
   const [sentMean, bytesMean] = [mean(({ sent }) => sent), mean(({ bytes }) => bytes)];
