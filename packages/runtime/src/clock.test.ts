@@ -7,7 +7,7 @@ const fired = (clock: ReturnType<typeof systemClock>, delayUs: number) =>
     clock.at(due, () => resolve(clock.nowUs() - due));
   });
 
-test.each([0, 100, 900, 2_500, 12_000])('a timer of %i us never fires early', async (delayUs) => {
+test.each([0, 100, 900, 2_500, 12_000, 60_000])('a timer of %i us never fires early', async (delayUs) => {
   expect(await fired(systemClock(), delayUs)).toBeGreaterThanOrEqual(0);
 });
 
@@ -45,4 +45,23 @@ test('live timers count what is neither fired nor cancelled', async () => {
   expect(clock.liveTimers).toBe(0);
   await fired(clock, 3_000);
   expect(clock.liveTimers).toBe(0);
+});
+
+test.each([
+  [10_000, 'is spun to its end', 1],
+  [60_000, 'keeps no core busy', 0],
+])('a wait of %i us %s', (delayUs, _what, spins) => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  const immediate = vi.spyOn(globalThis, 'setImmediate').mockReturnValue({} as NodeJS.Immediate);
+  try {
+    const clock = systemClock();
+    let fires = 0;
+    clock.at(clock.nowUs() + delayUs, () => fires++);
+    vi.advanceTimersByTime(delayUs / 1000 + 2);
+    expect(immediate).toHaveBeenCalledTimes(spins);
+    expect(fires).toBe(1 - spins);
+  } finally {
+    immediate.mockRestore();
+    vi.useRealTimers();
+  }
 });

@@ -4,7 +4,10 @@ export interface Clock {
   nowUs(): number;
   /** Wall clock, milliseconds since the epoch: only for what people read. */
   wallMs(): number;
-  /** Calls back once at or after that time; the handle cancels. Delays under a millisecond are honoured. */
+  /**
+   * Calls back once at or after that time; the handle cancels. Delays under a millisecond are honoured; those of more
+   * than 50 ms may end 2 ms late.
+   */
   at(timeUs: number, callback: () => void): Timer;
 }
 
@@ -14,6 +17,10 @@ export interface Timer {
 
 /** Node's timers have steps of 1 ms and fire up to 1 ms late: the rest is spun on setImmediate. */
 const SPIN_US = 1500;
+/** A longer wait fires up to LATE_MS late: to spin for each would keep a core busy for what nobody could tell. */
+const EXACT_WAIT_US_MAX = 50_000;
+/** Node counts from the start of the present millisecond and rounds down: so much more, and it is never early. */
+const LATE_MS = 2;
 /** A longer delay would overflow and fire at once; it is waited for in steps. */
 const TIMEOUT_MS_MAX = 2_147_483_647;
 
@@ -31,6 +38,7 @@ export function systemClock(): Clock & { readonly liveTimers: number } {
       let timeout: NodeJS.Timeout | undefined;
       let immediate: NodeJS.Immediate | undefined;
       let over = false;
+      const isExact = timeUs - nowUs() <= EXACT_WAIT_US_MAX;
       live++;
       const finish = () => {
         over = true;
@@ -43,7 +51,8 @@ export function systemClock(): Clock & { readonly liveTimers: number } {
           callback();
         } else if (leftUs > SPIN_US) {
           immediate = undefined;
-          timeout = setTimeout(wait, Math.min(TIMEOUT_MS_MAX, Math.floor((leftUs - SPIN_US) / 1000) + 1));
+          const ms = isExact ? Math.floor((leftUs - SPIN_US) / 1000) + 1 : Math.floor(leftUs / 1000) + LATE_MS;
+          timeout = setTimeout(wait, Math.min(TIMEOUT_MS_MAX, ms));
         } else {
           timeout = undefined;
           immediate = setImmediate(wait);

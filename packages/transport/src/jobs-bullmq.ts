@@ -3,6 +3,7 @@ import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type Job, Queue, Worker } from 'bullmq';
 import type { JobQueues, JobState, NewJob, StoredJob } from './jobs.ts';
 import { jobQueueName, jobQueuePrefix } from './jobs-names.ts';
+import { ALONG_PARTS, createStalledCheck, type StalledCheck } from './jobs-stalled.ts';
 import { createJobTaker } from './jobs-taker.ts';
 import { type JobEvents, openJobEvents } from './jobs-waiters.ts';
 import type { RedisConnection, RedisConnector } from './redis-connection.ts';
@@ -49,6 +50,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   /** Ends the pause of each waiter. */
   const waiters = new Set<() => void>();
   let connection: RedisConnection | undefined;
+  let stalled: StalledCheck | undefined;
   let closing: Promise<void> | undefined;
 
   const connected = () => {
@@ -243,11 +245,20 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
           name: takeOptions.by,
           autorun: false,
           lockDuration: timing.job_lock_ms,
-          stalledInterval: timing.job_stalled_ms,
+          // For so long another process's look counts; ours are never closer.
+          stalledInterval: timing.job_stalled_ms / ALONG_PARTS,
           maxStalledCount: STALLS_MAX,
           drainDelay: BLOCK_S,
         });
+      stalled ??= createStalledCheck({
+        clock,
+        log,
+        client,
+        together: !connector.cluster,
+        everyMs: timing.job_stalled_ms,
+      });
       return createJobTaker({
+        checkStalled: stalled.add,
         clock,
         log,
         queue: name,

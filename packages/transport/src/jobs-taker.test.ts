@@ -15,9 +15,6 @@ test('closed while its worker starts, a taker leaves neither worker nor timer', 
       new Promise<void>((resolve) => {
         up = resolve;
       }),
-    async startStalledCheckTimer() {
-      calls.push('stalled check');
-    },
     async close() {
       calls.push('close');
     },
@@ -29,6 +26,7 @@ test('closed while its worker starts, a taker leaves neither worker nor timer', 
     ready: async () => {},
     queue: 'infer.m',
     lockMs: 1_000,
+    checkStalled: () => () => {},
     options: { by: 'co-1', token: () => 't', room: () => 1, taken: () => true, lost: () => {} },
   });
   await turn();
@@ -57,7 +55,6 @@ test('a result that no text can hold fails its job: it would be tried for ever',
   const worker = {
     on() {},
     async waitUntilReady() {},
-    async startStalledCheckTimer() {},
     getNextJob: async (_token: string, options?: { readonly block?: boolean }) =>
       options === undefined ? new Promise(() => {}) : jobs.shift(),
     async close() {},
@@ -70,6 +67,7 @@ test('a result that no text can hold fails its job: it would be tried for ever',
     ready: async () => {},
     queue: 'infer.m',
     lockMs: 1_000,
+    checkStalled: () => () => {},
     options: { by: 'co-1', token: () => 't', room: () => 1, taken: ({ id }) => taken.push(id) > 0, lost: () => {} },
   });
   await turn();
@@ -80,4 +78,41 @@ test('a result that no text can hold fails its job: it would be tried for ever',
     ['UnrecoverableError', expect.stringContaining('too long')],
   ]);
   expect(taker.held).toBe(0);
+});
+
+test('an idle taker has no timer, and waits without looking first', async () => {
+  const clock = virtualClock();
+  const asked: string[] = [];
+  const answers: (() => void)[] = [];
+  const worker = {
+    on() {},
+    async waitUntilReady() {},
+    getNextJob: async (_token: string, options?: { readonly block?: boolean }) => {
+      asked.push(options === undefined ? 'wait' : 'look');
+      if (options === undefined) await new Promise<void>((resolve) => answers.push(resolve));
+      return undefined;
+    },
+    async close() {
+      for (const answer of answers) answer();
+    },
+  } as unknown as Worker;
+  const taker = createJobTaker({
+    clock,
+    log: createLog({ level: 'silent' }),
+    worker: () => worker,
+    ready: async () => {},
+    queue: 'infer.m',
+    lockMs: 1_000,
+    checkStalled: () => () => {},
+    options: { by: 'co-1', token: () => 't', room: () => 1, taken: () => true, lost: () => {} },
+  });
+  for (let round = 0; round < 3; round++) {
+    await turn();
+    expect(clock.liveTimers).toBe(0);
+    clock.advanceUs(5e6);
+    answers[round]?.();
+  }
+  await turn();
+  expect(asked).toEqual(['look', 'wait', 'wait', 'wait', 'wait']);
+  await taker.close();
 });

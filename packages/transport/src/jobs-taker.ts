@@ -14,6 +14,8 @@ export interface JobTakerParts {
   readonly queue: string;
   readonly lockMs: number;
   readonly options: TakeOptions;
+  /** Looks for jobs of dead owners from now on; returns how to stop. */
+  readonly checkStalled: (worker: Worker) => () => void;
 }
 
 /** So many jobs are asked for at a time, once as many were there the time before. */
@@ -46,6 +48,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   let closing: Promise<void> | undefined;
   let renewal: Timer | undefined;
   let wake: (() => void) | undefined;
+  let stopCheck = () => {};
   let tellClosed = () => {};
   const closed = new Promise<void>((resolve) => {
     tellClosed = resolve;
@@ -71,6 +74,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     const { id } = job;
     if (id === undefined) return;
     held.set(id, { job, token, ending: undefined });
+    scheduleRenewal();
     if (isClosed()) return;
     if (job.deferredFailure !== undefined) void fail(id, job.deferredFailure, false);
     else if (!options.taken({ id, data: job.data, createdMs: job.timestamp })) void putBack(id, 0);
@@ -87,12 +91,14 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     return found.length;
   };
 
-  const waitForOne = async (from: Worker) => {
+  /** False where none came. */
+  const waitForOne = async (from: Worker): Promise<boolean> => {
     const token = options.token();
     const askedUs = clock.nowUs();
     const job = (await from.getNextJob(token)) as Job | undefined;
     if (job !== undefined) keep(job, token);
     else if (clock.nowUs() - askedUs < EMPTY_WAIT_MS * 1000) await pause(EMPTY_PAUSE_MS);
+    return job !== undefined;
   };
 
   /** A worker that is up; undefined where the taker is closed first. */
@@ -113,7 +119,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
           break;
         }
         worker = starting;
-        await starting.startStalledCheckTimer();
+        stopCheck = parts.checkStalled(starting);
         return starting;
       } catch (error) {
         log.debug({ err: error }, 'not taking jobs yet, trying again');
@@ -126,6 +132,8 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
 
   const takeAll = async (from: Worker) => {
     let atOnce = 1;
+    /** The last wait, which ends with a look of its own, brought nothing. */
+    let isQuiet = false;
     while (!isClosed()) {
       const room = options.room();
       if (room <= 0) {
@@ -134,9 +142,9 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       }
       try {
         const asked = Math.min(room, atOnce);
-        const found = await takeNow(from, asked);
+        const found = isQuiet ? 0 : await takeNow(from, asked);
         atOnce = found === asked ? Math.min(atOnce * 2, TAKES_AT_ONCE_MAX) : 1;
-        if (found === 0 && !isClosed()) await waitForOne(from);
+        if (found === 0 && !isClosed()) isQuiet = !(await waitForOne(from));
       } catch (error) {
         log.debug({ err: error }, 'jobs not taken, trying again');
         await pause(RETRY_MS);
@@ -167,8 +175,11 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     }
   };
 
+  /** Only while there are locks: an idle taker has no timer. */
   const scheduleRenewal = () => {
-    renewal = clock.at(clock.nowUs() + (lockMs * 1000) / RENEWALS_PER_LOCK, () => {
+    renewal ??= clock.at(clock.nowUs() + (lockMs * 1000) / RENEWALS_PER_LOCK, () => {
+      renewal = undefined;
+      if (held.size === 0) return;
       void renewLocks();
       scheduleRenewal();
     });
@@ -236,6 +247,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
 
   const shutDown = async () => {
     tellClosed();
+    stopCheck();
     more();
     // Ends its blocking wait; the connection that ends jobs is not the worker's own, so it goes on.
     await worker?.close(true);
@@ -244,7 +256,6 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     renewal?.cancel();
   };
 
-  scheduleRenewal();
   const taking = (async () => {
     const started = await start();
     if (started !== undefined) await takeAll(started);
