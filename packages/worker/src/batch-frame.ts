@@ -23,12 +23,16 @@ export interface OpenedBatch {
   readonly joined: readonly Tensor[];
 }
 
-/** Copies the inputs of `requests` into one buffer. Throws INTERNAL where they cannot be joined. */
+/**
+ * Copies the inputs of `requests` into one buffer, which `take` gives: it may be larger and need not be cleared.
+ * Throws INTERNAL where they cannot be joined.
+ */
 export function packBatch(
   signature: ModelSignature,
   requests: readonly InferRequest[],
   sequence: number,
   receivedNs: number,
+  take: (bytes: number) => ArrayBuffer,
 ): ArrayBuffer {
   const batch = joinInputs(signature, requests);
   const wanted = wantedIndexes(signature, requests);
@@ -36,7 +40,7 @@ export function packBatch(
   let size = words * WORD_BYTES;
   for (const input of batch.inputs) size = aligned(size) + input.byteLength;
 
-  const buffer = new ArrayBuffer(size);
+  const buffer = take(size);
   const head = new Float64Array(buffer, 0, words);
   const bytes = new Uint8Array(buffer);
   let at = 0;

@@ -75,6 +75,9 @@ function inferRequest(inputs: readonly Tensor[], requestedOutputs: readonly stri
   };
 }
 
+/** Larger than asked for and not clear, as one that is used again may be. */
+const fresh = (bytes: number) => new Uint8Array(bytes + 24).fill(0xaa).buffer;
+
 const plain = (tensor: Tensor) => ({
   ...tensor,
   shape: [...tensor.shape],
@@ -103,7 +106,7 @@ describe('joining and splitting', () => {
     fc.assert(
       fc.property(plans, (plan) => {
         const { signature, requests } = requestsOf(plan);
-        const opened = openBatch(signature, packBatch(signature, requests, 5, 6));
+        const opened = openBatch(signature, packBatch(signature, requests, 5, 6, fresh));
         expect(opened).toMatchObject({ sequence: 5, receivedNs: 6, rows: plan.rows, wantedOutputs: [] });
         for (const [index, joined] of opened.joined.entries()) {
           expect(joined.data.byteOffset % 8).toBe(0);
@@ -119,7 +122,7 @@ describe('joining and splitting', () => {
     fc.assert(
       fc.property(plans, fc.boolean(), fc.boolean(), (plan, large, giveAway) => {
         const { signature, requests } = requestsOf(plan);
-        const small = openBatch(signature, packBatch(signature, requests, 1, 1)).joined.map((tensor) => ({
+        const small = openBatch(signature, packBatch(signature, requests, 1, 1, fresh)).joined.map((tensor) => ({
           ...tensor,
           data: tensor.data.slice(),
         }));
@@ -166,7 +169,7 @@ describe('joining and splitting', () => {
     ['several requests where the model does not batch', [fp32('A', [2])], [fp32('A', [2])], 0],
   ])('joining %s is INTERNAL', (_, first, second, maxBatchSize) => {
     const requests = [inferRequest(first), inferRequest(second)];
-    expect(() => packBatch(signatureOf(maxBatchSize, 'A'), requests, 1, 1)).toThrowError(
+    expect(() => packBatch(signatureOf(maxBatchSize, 'A'), requests, 1, 1, fresh)).toThrowError(
       expect.objectContaining({ code: 'INTERNAL' }),
     );
   });
@@ -181,7 +184,7 @@ describe('joining and splitting', () => {
   ])('wanted by %j are %j', (requested, wanted) => {
     const requests = requested.map((names) => inferRequest([fp32('A', [1, 1])], names));
     const signature = signatureOf(8, 'A', 'B');
-    expect(openBatch(signature, packBatch(signature, requests, 1, 1)).wantedOutputs).toEqual(wanted);
+    expect(openBatch(signature, packBatch(signature, requests, 1, 1, fresh)).wantedOutputs).toEqual(wanted);
   });
 
   it.each([

@@ -5,7 +5,7 @@
  *   per output: index, byte offset or number of its buffer, byte length, rank, dimensions
  *
  * Small outputs follow in the same ArrayBuffer; large ones travel as buffers of their own beside
- * the frame, so that they are not copied.
+ * the frame, so that they are not copied. The frame of a large batch goes back behind them.
  */
 import type { ModelSignature } from '@nereid/config';
 import { NereidError, type Tensor } from '@nereid/protocol';
@@ -25,6 +25,8 @@ export interface OpenedResult {
   readonly timing: ThreadTiming;
   /** Views on the frame or on the other buffers. */
   readonly outputs: readonly Tensor[];
+  /** The batch's own frame, where it came back to be used again. */
+  readonly returned: ArrayBuffer | undefined;
 }
 
 /** A result ready to be sent; all its buffers are to be transferred. */
@@ -89,7 +91,7 @@ export function setOutputNs(frame: ArrayBuffer, outputNs: number): void {
   new Float64Array(frame, 0, HEAD_WORDS)[OUTPUT_NS_WORD] = outputNs;
 }
 
-/** Reads what `packResult` wrote. */
+/** Reads what `packResult` wrote; `others` may end with the batch's frame. */
 export function openResult(
   signature: ModelSignature,
   frame: ArrayBuffer,
@@ -115,7 +117,7 @@ export function openResult(
     const data = new Uint8Array(buffer, packed ? place : 0, byteLength);
     outputs.push({ name: declared.name, datatype: declared.datatype, shape, data });
   }
-  return { sequence, timing, outputs };
+  return { sequence, timing, outputs, returned: others[packed ? 0 : count] };
 }
 
 /** The buffer of a tensor that has it to itself. */

@@ -12,15 +12,17 @@ import { createTakenChunks } from './chunk-window.ts';
 import type { BatchSettlement, InstanceBatch } from './instance-batch.ts';
 import { splitRows } from './join-split.ts';
 import { openResult } from './result-frame.ts';
-import type {
-  CancelOrder,
-  ChunkReport,
-  RequestDetail,
-  StopOrder,
-  TakenOrder,
-  ThreadOutcome,
-  ThreadReport,
-  ThreadSetup,
+import { createSpareFrames } from './spare-frames.ts';
+import {
+  type CancelOrder,
+  type ChunkReport,
+  isBuffers,
+  type RequestDetail,
+  type StopOrder,
+  type TakenOrder,
+  type ThreadOutcome,
+  type ThreadReport,
+  type ThreadSetup,
 } from './thread-messages.ts';
 
 /** Starts a thread; the seam at which tests end threads from outside. */
@@ -56,6 +58,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
   const { setup, log } = options;
   const { signature } = setup;
   const held = new Map<number, InstanceBatch>();
+  const spareFrames = createSpareFrames();
   const thread = options.spawn(setup);
   // Not by the thread's parentPort: the model has that too, and libraries that find it write to it.
   const { port1: line, port2: threadsEnd } = new MessageChannel();
@@ -74,7 +77,8 @@ export function startCarrier(options: CarrierOptions): Carrier {
   };
 
   const settleFrame = (frame: ArrayBuffer, others: readonly ArrayBuffer[]) => {
-    const { sequence: number, timing, outputs } = openResult(signature, frame, others);
+    const { sequence: number, timing, outputs, returned } = openResult(signature, frame, others);
+    if (returned !== undefined) spareFrames.give(returned);
     settle(number, ({ requests }) => ({ executed: true, timing, outcomes: splitOutputs(requests, outputs) }));
   };
 
@@ -129,7 +133,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
     held,
     post(batch) {
       const number = ++sequence;
-      const frame = packBatch(signature, batch.requests, number, batch.receivedNs);
+      const frame = packBatch(signature, batch.requests, number, batch.receivedNs, spareFrames.take);
       // Throws where a parameter is nothing that can be sent: only then is the batch held.
       line.postMessage(needsRequests ? [frame, batch.requests.map(requestDetail)] : frame, [frame]);
       held.set(number, batch);
@@ -143,10 +147,6 @@ export function startCarrier(options: CarrierOptions): Carrier {
       if (setup.config.backend === 'javascript') void thread.terminate();
     },
   };
-}
-
-function isBuffers(report: Exclude<ThreadReport, ArrayBuffer>): report is readonly ArrayBuffer[] {
-  return Array.isArray(report);
 }
 
 function splitOutputs(

@@ -7,14 +7,16 @@ import { CANCELLED } from './instance-batch.ts';
 import { splitRows } from './join-split.ts';
 import { packResult, setOutputNs } from './result-frame.ts';
 import { sharedNowNs } from './shared-now.ts';
+import { RETURNED_BYTES_MIN } from './spare-frames.ts';
 import type { BatchCancels, ThreadCancels } from './thread-cancels.ts';
-import type {
-  ChunkReport,
-  RequestDetail,
-  StreamChunk,
-  ThreadOutcome,
-  ThreadReport,
-  ThreadTiming,
+import {
+  type ChunkReport,
+  isBuffers,
+  type RequestDetail,
+  type StreamChunk,
+  type ThreadOutcome,
+  type ThreadReport,
+  type ThreadTiming,
 } from './thread-messages.ts';
 import { type ChunkLine, hasStreams, isStream, plainOutcome, sendStreams } from './thread-streams.ts';
 
@@ -70,7 +72,8 @@ export async function runBatch(
     const streams = model.signature.decoupled && hasStreams(returned);
     const result = streams ? await sendStreams(opened.sequence, returned.outcomes, cancels, line) : returned;
     endNs = sharedNowNs();
-    return packReport(model, opened.sequence, timing, result);
+    const packed = packReport(model, opened.sequence, timing, result);
+    return needsRequests ? packed : withFrame(packed, frame);
   } catch (failure) {
     if (endNs < runNs) endNs = sharedNowNs();
     return allFailed(opened, true, timing(), errorInfo(failure));
@@ -225,6 +228,17 @@ function packFrame(
   return others.length === 0
     ? { report: frame, transfer: [frame] }
     : { report: [frame, ...others], transfer: [frame, ...others] };
+}
+
+/**
+ * Gives a large batch's frame back to be used again. Not where a model has seen the requests one by
+ * one: its own code may have kept a view on them.
+ */
+function withFrame({ report, transfer }: PackedReport, frame: ArrayBuffer): PackedReport {
+  const framed = report instanceof ArrayBuffer || isBuffers(report);
+  if (!framed || frame.byteLength < RETURNED_BYTES_MIN || transfer.includes(frame)) return { report, transfer };
+  const buffers = [...transfer, frame];
+  return { report: buffers, transfer: buffers };
 }
 
 /** Copies all outputs into one buffer: a cloned view would take its whole buffer along. */

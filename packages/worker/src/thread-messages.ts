@@ -106,7 +106,7 @@ export interface ChunkReport extends StreamChunk {
   readonly bytes: number;
 }
 
-/** A result frame; several buffers where outputs are large (the first is the frame). */
+/** A result frame; several buffers where outputs are large (the first is the frame) or the batch's frame comes back. */
 export type ThreadReport =
   | ArrayBuffer
   | readonly ArrayBuffer[]
@@ -115,3 +115,7 @@ export type ThreadReport =
   | LogReport
   | ChunkReport
   | OutcomesReport;
+
+export function isBuffers(report: Exclude<ThreadReport, ArrayBuffer>): report is readonly ArrayBuffer[] {
+  return Array.isArray(report);
+}

@@ -8,8 +8,12 @@ function request(headers: Record<string, string> = {}): PassThrough & IncomingMe
   return Object.assign(new PassThrough(), { headers }) as unknown as PassThrough & IncomingMessage;
 }
 
-async function read(chunks: readonly string[], bytesMax = 100_000): Promise<readonly Body[]> {
-  const stream = request();
+async function read(
+  chunks: readonly string[],
+  bytesMax = 100_000,
+  headers: Record<string, string> = {},
+): Promise<readonly Body[]> {
+  const stream = request(headers);
   const bodies: Body[] = [];
   readBody(stream, bytesMax, (body) => bodies.push(body));
   for (const chunk of chunks) stream.write(chunk);
@@ -28,6 +32,17 @@ it.each([
 ])('joins %s', async (_name, chunks) => {
   const [body] = await read(chunks);
   expect(body?.ok && Buffer.from(body.bytes).toString()).toBe(chunks.join(''));
+});
+
+it.each([
+  ['as announced', 0],
+  ['of fewer bytes than announced', 1],
+  ['of more', -1],
+  ['of many more', -30_000],
+])('gathers a large body %s', async (_name, missing) => {
+  const chunks = Array.from({ length: 4 }, (_, index) => String(index).repeat(20_000));
+  const [body] = await read(chunks, 100_000, { 'content-length': String(80_000 + missing) });
+  expect(body?.ok && Buffer.from(body.bytes).equals(Buffer.from(chunks.join('')))).toBe(true);
 });
 
 it.each([

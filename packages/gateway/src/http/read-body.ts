@@ -1,7 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-
-/** So many chunks are joined into one piece: a body of one-byte chunks costs bytes, not objects. */
-const CHUNKS_PER_PIECE = 1024;
+import { createBodyBytes } from './body-bytes.ts';
 
 /**
  * Of a body that is over its limit, so many times the limit are read and thrown away, so that the
@@ -16,12 +14,10 @@ export type Body =
 
 /**
  * Reads a request's body and calls back once, or never where the client leaves before its end.
- * Each chunk that Node hands over is a copy of its own, so a body of one chunk is used as it is.
  */
 export function readBody(request: IncomingMessage, bytes_max: number, done: (body: Body) => void): void {
   const announced = Number(request.headers['content-length'] ?? 0);
-  const pieces: Buffer[] = [];
-  let chunks: Buffer[] = [];
+  const body = createBodyBytes(announced);
   let received = 0;
   let over = announced > bytes_max;
 
@@ -33,26 +29,16 @@ export function readBody(request: IncomingMessage, bytes_max: number, done: (bod
     }
     if (received > bytes_max) {
       over = true;
-      pieces.length = 0;
-      chunks = [];
+      body.drop();
       done({ ok: false, length: received });
       return;
     }
-    chunks.push(chunk);
-    if (chunks.length === CHUNKS_PER_PIECE) {
-      pieces.push(Buffer.concat(chunks));
-      chunks = [];
-    }
-  };
-
-  const onEnd = () => {
-    if (over) return;
-    const [first, second] = chunks;
-    const single = pieces.length === 0 && second === undefined;
-    done({ ok: true, bytes: single ? (first ?? new Uint8Array(0)) : Buffer.concat([...pieces, ...chunks], received) });
+    body.add(chunk);
   };
 
   request.on('data', onData);
-  request.on('end', onEnd);
+  request.on('end', () => {
+    if (!over) done({ ok: true, bytes: body.end() });
+  });
   if (over) done({ ok: false, length: announced });
 }
