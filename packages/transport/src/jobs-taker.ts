@@ -1,5 +1,5 @@
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import { type Job, UnrecoverableError, type Worker } from 'bullmq';
+import { Job, type JobJson, UnrecoverableError, type Worker } from 'bullmq';
 import type { JobTaker, TakeOptions } from './jobs.ts';
 import { settledWithin } from './settled-within.ts';
 
@@ -10,18 +10,20 @@ export interface JobTakerParts {
   readonly worker: () => Worker;
   /** Resolves once Redis is there: a worker made without it never starts. */
   readonly ready: () => Promise<void>;
+  /** Called before commands of which there may be more in this turn: they go together. */
+  readonly holdWrites: () => void;
   /** Its name, for logs. */
   readonly queue: string;
   readonly lockMs: number;
   readonly options: TakeOptions;
 }
 
-/** So many jobs are asked for at a time, once as many were there the time before. */
+/** So many jobs are asked for at a time, while as many as were asked for are there. */
 const TAKES_AT_ONCE_MAX = 16;
 const RENEWALS_PER_LOCK = 3;
 /** Between two tries while Redis does not answer. */
 const RETRY_MS = 200;
-/** A wait for jobs that ends at once (a rate limit, a marker of a delayed job) is not repeated sooner. */
+/** Waits for jobs that end at once (a rate limit, a marker of a delayed job) are not repeated sooner. */
 const EMPTY_PAUSE_MS = 20;
 /** Milliseconds below which a wait counts as none. */
 const EMPTY_WAIT_MS = 5;
@@ -46,6 +48,12 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   let closing: Promise<void> | undefined;
   let renewal: Timer | undefined;
   let wake: (() => void) | undefined;
+  /** Jobs that a step which ends one may bring. */
+  let fetching = 0;
+  /** A job scheduler's jobs make their next one as a worker takes them, so each is to be taken by it. */
+  let scheduled = false;
+  /** Waits in a row that ended at once with no job. */
+  let emptyWaits = 0;
   let tellClosed = () => {};
   const closed = new Promise<void>((resolve) => {
     tellClosed = resolve;
@@ -79,6 +87,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   /** The jobs that are there now, up to a number; how many there were. */
   const takeNow = async (from: Worker, count: number): Promise<number> => {
     const token = options.token();
+    parts.holdWrites();
     const jobs = await Promise.all(
       Array.from({ length: count }, () => from.getNextJob(token, { block: false }) as Promise<Job | undefined>),
     );
@@ -92,7 +101,10 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     const askedUs = clock.nowUs();
     const job = (await from.getNextJob(token)) as Job | undefined;
     if (job !== undefined) keep(job, token);
-    else if (clock.nowUs() - askedUs < EMPTY_WAIT_MS * 1000) await pause(EMPTY_PAUSE_MS);
+    // Each job that is taken leaves a marker that there may be more, and the next wait ends with that.
+    const isEmpty = job === undefined && clock.nowUs() - askedUs < EMPTY_WAIT_MS * 1000;
+    emptyWaits = isEmpty ? emptyWaits + 1 : 0;
+    if (emptyWaits > 1) await pause(EMPTY_PAUSE_MS);
   };
 
   /** A worker that is up; undefined where the taker is closed first. */
@@ -125,7 +137,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   };
 
   const takeAll = async (from: Worker) => {
-    let atOnce = 1;
+    let likely = 1;
     while (!isClosed()) {
       const room = options.room();
       if (room <= 0) {
@@ -133,10 +145,11 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         continue;
       }
       try {
-        const asked = Math.min(room, atOnce);
+        const asked = Math.min(room, likely);
         const found = await takeNow(from, asked);
-        atOnce = found === asked ? Math.min(atOnce * 2, TAKES_AT_ONCE_MAX) : 1;
-        if (found === 0 && !isClosed()) await waitForOne(from);
+        likely = found === asked ? Math.min(likely * 2, TAKES_AT_ONCE_MAX) : Math.max(1, found);
+        // The last that was asked for was not there.
+        if (found < asked && !isClosed()) await waitForOne(from);
       } catch (error) {
         log.debug({ err: error }, 'jobs not taken, trying again');
         await pause(RETRY_MS);
@@ -188,6 +201,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   const untilAnswered = async (step: () => Promise<unknown>, id: string) => {
     for (let attempt = 1; ; attempt++) {
       try {
+        parts.holdWrites();
         await step();
         return;
       } catch (error) {
@@ -218,17 +232,38 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       return job.moveToFailed(error, token, false);
     });
 
+  /** The job that came in the answer to a step which ended another; its lock has that one's token. */
+  const keepNext = (answer: unknown, token: string) => {
+    if (worker === undefined || !Array.isArray(answer)) return;
+    const [json, id] = answer as [] | [JobJson | null, string];
+    if (json === undefined || json === null || id === undefined) return;
+    const next = Job.fromJSON(worker, json, id);
+    if (next.repeatJobKey === undefined) {
+      keep(next, token);
+      return;
+    }
+    scheduled = true;
+    held.set(id, { job: next, token, ending: undefined });
+    void putBack(id, 0);
+  };
+
   const complete = (id: string, result: unknown) =>
     end(id, async (job, token) => {
+      const next = !isClosed() && !scheduled && token === options.token() && options.room() > fetching;
+      if (next) fetching++;
+      let answer: unknown;
       try {
-        await job.moveToCompleted(result, token, false);
+        answer = await job.moveToCompleted(result, token, next);
       } catch (error) {
         // Not Redis' answer: its JSON is beyond the longest string, now and ever.
         if (!(error instanceof RangeError)) throw error;
         const tooLong = new UnrecoverableError(`INTERNAL: the job's result is too long for its queue`);
         tooLong.stack = '';
         await job.moveToFailed(tooLong, token, false);
+      } finally {
+        if (next) fetching--;
       }
+      keepNext(answer, token);
     });
 
   const putBack = (id: string, delayMs: number) =>
@@ -240,7 +275,8 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     // Ends its blocking wait; the connection that ends jobs is not the worker's own, so it goes on.
     await worker?.close(true);
     await taking;
-    await Promise.all([...held.keys()].map((id) => putBack(id, 0)));
+    // A step that was under way may have brought one more.
+    while (held.size > 0) await Promise.all([...held.keys()].map((id) => putBack(id, 0)));
     renewal?.cancel();
   };
 
