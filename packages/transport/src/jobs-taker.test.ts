@@ -1,9 +1,41 @@
-import { createLog, virtualClock } from '@nereid/runtime';
-import type { Job, Worker } from 'bullmq';
+import { createLog, type VirtualClock, virtualClock } from '@nereid/runtime';
+import { Job, type JobJson, type Worker } from 'bullmq';
 import { expect, test } from 'vitest';
 import { createJobTaker } from './jobs-taker.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** A taker of these jobs, whose worker is up; `wait` is its wait for more, for ever by default. */
+function takeFrom(clock: VirtualClock, parts: { readonly jobs: Job[]; readonly wait?: () => Promise<void> }) {
+  const { jobs, wait = () => new Promise<void>(() => {}), ...more } = parts;
+  const worker = {
+    ...more,
+    on() {},
+    async waitUntilReady() {},
+    async startStalledCheckTimer() {},
+    getNextJob: async (_token: string, options?: { readonly block?: boolean }) =>
+      options === undefined ? wait() : jobs.shift(),
+    async close() {},
+  } as unknown as Worker;
+  const taken: [string, unknown][] = [];
+  const taker = createJobTaker({
+    clock,
+    log: createLog({ level: 'silent' }),
+    worker: () => worker,
+    ready: async () => {},
+    holdWrites: () => {},
+    queue: 'infer.m',
+    lockMs: 1_000,
+    options: {
+      by: 'co-1',
+      token: () => 't',
+      room: () => 1,
+      taken: ({ id, data }) => taken.push([id, data]) > 0,
+      lost: () => {},
+    },
+  });
+  return { taker, taken };
+}
 
 test('closed while its worker starts, a taker leaves neither worker nor timer', async () => {
   const clock = virtualClock();
@@ -54,32 +86,58 @@ test('a result that no text can hold fails its job: it would be tried for ever',
       failed.push(error);
     },
   } as unknown as Job;
-  const jobs = [job];
-  const worker = {
-    on() {},
-    async waitUntilReady() {},
-    async startStalledCheckTimer() {},
-    getNextJob: async (_token: string, options?: { readonly block?: boolean }) =>
-      options === undefined ? new Promise(() => {}) : jobs.shift(),
-    async close() {},
-  } as unknown as Worker;
-  const taken: string[] = [];
-  const taker = createJobTaker({
-    clock,
-    log: createLog({ level: 'silent' }),
-    worker: () => worker,
-    ready: async () => {},
-    holdWrites: () => {},
-    queue: 'infer.m',
-    lockMs: 1_000,
-    options: { by: 'co-1', token: () => 't', room: () => 1, taken: ({ id }) => taken.push(id) > 0, lost: () => {} },
-  });
+  const { taker, taken } = takeFrom(clock, { jobs: [job] });
   await turn();
-  expect(taken).toEqual(['j1']);
+  expect(taken).toEqual([['j1', undefined]]);
   void taker.complete('j1', {});
   await turn();
   expect(failed.map(({ name, message }) => [name, message])).toEqual([
     ['UnrecoverableError', expect.stringContaining('too long')],
   ]);
   expect(taker.held).toBe(0);
+});
+
+test('a job that is completed brings the next one, under the same lock, and each is completed once', async () => {
+  const clock = virtualClock();
+  const completed: unknown[][] = [];
+  const next = [[{ name: 'x', data: '{"x":2}', opts: {}, timestamp: 7 }, 'j2', 0, 0], []];
+  const backend = {
+    async moveToCompleted({ id }: Job, _result: unknown, _keep: unknown, token: string, fetchNext: boolean) {
+      completed.push([id, token, fetchNext]);
+      return { result: next.shift(), finishedOn: 1 };
+    },
+  };
+  const queue = {
+    backend,
+    toKey: (key: string) => key,
+    trace: (_kind: unknown, _operation: unknown, _name: unknown, step: () => unknown) => step(),
+    async waitUntilReady() {},
+    opts: {},
+  };
+  const first = Job.fromJSON(queue as unknown as Worker, { data: '{"x":1}', opts: {} } as JobJson, 'j1');
+  const { taker, taken } = takeFrom(clock, { ...queue, jobs: [first] });
+  await turn();
+  await taker.complete('j1', {});
+  expect(taken).toEqual([
+    ['j1', { x: 1 }],
+    ['j2', { x: 2 }],
+  ]);
+  await taker.complete('j2', {});
+  expect(completed).toEqual([
+    ['j1', 't', true],
+    ['j2', 't', true],
+  ]);
+  expect(taker.held).toBe(0);
+});
+
+test('the marker that a taken job leaves holds nobody up, and a wait that keeps ending at once is slowed down', async () => {
+  const clock = virtualClock();
+  let waits = 0;
+  takeFrom(clock, { jobs: [], wait: async () => void waits++ });
+  await turn();
+  await turn();
+  expect(waits).toBe(2);
+  clock.advanceUs(20_000);
+  await turn();
+  expect(waits).toBe(3);
 });
