@@ -1,5 +1,5 @@
 import { createLog, type VirtualClock, virtualClock } from '@nereid/runtime';
-import { Job, type JobJson, type Worker } from 'bullmq';
+import type { Job, Worker } from 'bullmq';
 import { expect, test } from 'vitest';
 import { createJobTaker } from './jobs-taker.ts';
 
@@ -7,9 +7,8 @@ const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** A taker of these jobs, whose worker is up; `wait` is its wait for more, for ever by default. */
 function takeFrom(clock: VirtualClock, parts: { readonly jobs: Job[]; readonly wait?: () => Promise<void> }) {
-  const { jobs, wait = () => new Promise<void>(() => {}), ...more } = parts;
+  const { jobs, wait = () => new Promise<void>(() => {}) } = parts;
   const worker = {
-    ...more,
     on() {},
     async waitUntilReady() {},
     async startStalledCheckTimer() {},
@@ -93,39 +92,6 @@ test('a result that no text can hold fails its job: it would be tried for ever',
   await turn();
   expect(failed.map(({ name, message }) => [name, message])).toEqual([
     ['UnrecoverableError', expect.stringContaining('too long')],
-  ]);
-  expect(taker.held).toBe(0);
-});
-
-test('a job that is completed brings the next one, under the same lock, and each is completed once', async () => {
-  const clock = virtualClock();
-  const completed: unknown[][] = [];
-  const next = [[{ name: 'x', data: '{"x":2}', opts: {}, timestamp: 7 }, 'j2', 0, 0], []];
-  const backend = {
-    async moveToCompleted({ id }: Job, _result: unknown, _keep: unknown, token: string, fetchNext: boolean) {
-      completed.push([id, token, fetchNext]);
-      return { result: next.shift(), finishedOn: 1 };
-    },
-  };
-  const queue = {
-    backend,
-    toKey: (key: string) => key,
-    trace: (_kind: unknown, _operation: unknown, _name: unknown, step: () => unknown) => step(),
-    async waitUntilReady() {},
-    opts: {},
-  };
-  const first = Job.fromJSON(queue as unknown as Worker, { data: '{"x":1}', opts: {} } as JobJson, 'j1');
-  const { taker, taken } = takeFrom(clock, { ...queue, jobs: [first] });
-  await turn();
-  await taker.complete('j1', {});
-  expect(taken).toEqual([
-    ['j1', { x: 1 }],
-    ['j2', { x: 2 }],
-  ]);
-  await taker.complete('j2', {});
-  expect(completed).toEqual([
-    ['j1', 't', true],
-    ['j2', 't', true],
   ]);
   expect(taker.held).toBe(0);
 });

@@ -1,5 +1,5 @@
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import { Job, type JobJson, UnrecoverableError, type Worker } from 'bullmq';
+import { type Job, UnrecoverableError, type Worker } from 'bullmq';
 import type { JobTaker, TakeOptions } from './jobs.ts';
 import { settledWithin } from './settled-within.ts';
 
@@ -48,10 +48,6 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   let closing: Promise<void> | undefined;
   let renewal: Timer | undefined;
   let wake: (() => void) | undefined;
-  /** Jobs that a step which ends one may bring. */
-  let fetching = 0;
-  /** A job scheduler's jobs make their next one as a worker takes them, so each is to be taken by it. */
-  let scheduled = false;
   /** Waits in a row that ended at once with no job. */
   let emptyWaits = 0;
   let tellClosed = () => {};
@@ -232,38 +228,17 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       return job.moveToFailed(error, token, false);
     });
 
-  /** The job that came in the answer to a step which ended another; its lock has that one's token. */
-  const keepNext = (answer: unknown, token: string) => {
-    if (worker === undefined || !Array.isArray(answer)) return;
-    const [json, id] = answer as [] | [JobJson | null, string];
-    if (json === undefined || json === null || id === undefined) return;
-    const next = Job.fromJSON(worker, json, id);
-    if (next.repeatJobKey === undefined) {
-      keep(next, token);
-      return;
-    }
-    scheduled = true;
-    held.set(id, { job: next, token, ending: undefined });
-    void putBack(id, 0);
-  };
-
   const complete = (id: string, result: unknown) =>
     end(id, async (job, token) => {
-      const next = !isClosed() && !scheduled && token === options.token() && options.room() > fetching;
-      if (next) fetching++;
-      let answer: unknown;
       try {
-        answer = await job.moveToCompleted(result, token, next);
+        await job.moveToCompleted(result, token, false);
       } catch (error) {
         // Not Redis' answer: its JSON is beyond the longest string, now and ever.
         if (!(error instanceof RangeError)) throw error;
         const tooLong = new UnrecoverableError(`INTERNAL: the job's result is too long for its queue`);
         tooLong.stack = '';
         await job.moveToFailed(tooLong, token, false);
-      } finally {
-        if (next) fetching--;
       }
-      keepNext(answer, token);
     });
 
   const putBack = (id: string, delayMs: number) =>
@@ -275,8 +250,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     // Ends its blocking wait; the connection that ends jobs is not the worker's own, so it goes on.
     await worker?.close(true);
     await taking;
-    // A step that was under way may have brought one more.
-    while (held.size > 0) await Promise.all([...held.keys()].map((id) => putBack(id, 0)));
+    await Promise.all([...held.keys()].map((id) => putBack(id, 0)));
     renewal?.cancel();
   };
 
