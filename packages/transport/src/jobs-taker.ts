@@ -48,7 +48,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   let closing: Promise<void> | undefined;
   let renewal: Timer | undefined;
   let wake: (() => void) | undefined;
-  /** Waits in a row that ended at once with no job. */
+  /** Waits since the last job that ended at once with none. */
   let emptyWaits = 0;
   let tellClosed = () => {};
   const closed = new Promise<void>((resolve) => {
@@ -88,6 +88,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       Array.from({ length: count }, () => from.getNextJob(token, { block: false }) as Promise<Job | undefined>),
     );
     const found = jobs.filter((job) => job !== undefined);
+    if (found.length > 0) emptyWaits = 0;
     for (const job of found) keep(job, token);
     return found.length;
   };
