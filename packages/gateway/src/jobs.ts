@@ -136,7 +136,12 @@ export function createJobs({ queues, directory, clock }: JobsParts): Jobs {
       return { ok: true, job: newJob(request.modelName, id, data, wishes, createdMs) };
     },
     async result(publicId, waitMs, signal) {
-      const job = await find(publicId, waitMs, signal);
+      const known = parsePublicJobId(publicId);
+      if (known === undefined) return { state: 'unknown' };
+      const job =
+        waitMs > 0
+          ? await queues.waitOutcome(known.model, known.id, waitMs, signal)
+          : await queues.find(known.model, known.id);
       return job === undefined ? { state: 'unknown' } : resultOf(job);
     },
     queue: (model) => ({ ...queues.queue(model), url: queues.url }),
@@ -190,7 +195,7 @@ function formsOf(
   options: Parameters<typeof decodeJobData>[1],
 ): Pick<DecodedRequest, 'outputs' | 'binaryDefault'> {
   try {
-    return decodeJobData(job.data, options);
+    return decodeJobData({ ...(job.data as object), inputs: [] }, options);
   } catch {
     return { outputs: [], binaryDefault: false };
   }

@@ -299,6 +299,48 @@ describe('waiting for a job', () => {
     expect(await queues.wait(model, 'A2', 20_000)).toBeUndefined();
   });
 
+  test('for its outcome alone takes that from the event, and does not read the job again', async () => {
+    const queues = openQueues();
+    await queues.add(model, JOB);
+    await queues.add(model, { ...JOB, id: 'A2' });
+    const completed = queues.waitOutcome(model, 'A1', 20_000);
+    const failed = queues.waitOutcome(model, 'A2', 20_000);
+    const redis = plainConnection();
+    // Listening begins before the job is read, so one that was read is listened for.
+    await expect.poll(async () => /cmd=xread/.test(String(await redis.client('LIST')))).toBe(true);
+    const read = async () => Number(/cmdstat_hgetall:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0);
+    const events = `bull:infer.${model}:events`;
+    await redis.xadd(events, '*', 'event', 'failed', 'jobId', 'A2', 'failedReason', 'INTERNAL: x');
+    expect(await failed).toMatchObject({
+      state: 'failed',
+      failedReason: 'INTERNAL: x',
+      finishedMs: expect.any(Number),
+    });
+    const before = await read();
+    await redis.xadd(events, '*', 'event', 'completed', 'jobId', 'A1', 'returnvalue', '{"y":2}');
+    expect(await completed).toMatchObject({ state: 'completed', result: { y: 2 }, data: { x: 1 } });
+    expect(await read()).toBe(before);
+    // Redis itself knows of no end, and whoever asks for more than the outcome hears that.
+    expect(await queues.wait(model, 'A1', 30)).toMatchObject({ state: 'waiting' });
+  });
+
+  test('for its outcome alone finds one that is over, whatever its result', async () => {
+    const queues = openQueues();
+    const { taker, arrived } = take(queues);
+    for (const [index, result] of [7, null, { y: 2 }].entries()) {
+      const id = `A${index}`;
+      await queues.add(model, { ...JOB, id });
+      await arrived(index + 1);
+      await taker.complete(id, result);
+      expect(await queues.waitOutcome(model, id, 20_000)).toMatchObject({ state: 'completed', result });
+    }
+    await queues.add(model, { ...JOB, id: 'B' });
+    await arrived(4);
+    await taker.fail('B', 'x', false);
+    expect(await queues.waitOutcome(model, 'B', 20_000)).toMatchObject({ state: 'failed', failedReason: 'x' });
+    expect(await queues.waitOutcome(model, 'none', 20_000)).toBeUndefined();
+  });
+
   test('ends with its time, with its caller and with the queues', async () => {
     const queues = openQueues();
     await queues.add(model, JOB);

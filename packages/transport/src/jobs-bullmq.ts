@@ -5,9 +5,10 @@ import type { JobQueues, JobState, NewJob, StoredJob } from './jobs.ts';
 import { jobQueueName, jobQueuePrefix } from './jobs-names.ts';
 import { ALONG_PARTS, createStalledCheck, type StalledCheck } from './jobs-stalled.ts';
 import { createJobTaker } from './jobs-taker.ts';
-import { type JobEvents, openJobEvents } from './jobs-waiters.ts';
+import { type JobEnd, type JobEvents, openJobEvents } from './jobs-waiters.ts';
 import type { RedisConnection, RedisConnector } from './redis-connection.ts';
 import type { Timing } from './timing.ts';
+import { createTurnWrites } from './turn-writes.ts';
 
 export interface JobQueuesOptions {
   readonly connector: RedisConnector;
@@ -46,17 +47,21 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const { connector, timing, clock, log, prefix = PREFIX } = options;
   const queues = new Map<string, Queue>();
   const events = new Map<string, Promise<JobEvents>>();
+  /** Those of `events` that are open. */
+  const openEvents = new Map<string, JobEvents>();
   const closings = new Set<Promise<void>>();
   /** Ends the pause of each waiter. */
   const waiters = new Set<() => void>();
   let connection: RedisConnection | undefined;
   let stalled: StalledCheck | undefined;
+  let holdWrites = () => {};
   let closing: Promise<void> | undefined;
 
   const connected = () => {
     if (closing !== undefined) throw new NereidError('UNAVAILABLE', 'the job queues are closed');
     if (connection === undefined) {
       connection = connector.connect('jobs');
+      holdWrites = createTurnWrites(connection.client);
       connection.watch((event) => {
         if (event === 'lost') reopenEvents();
       });
@@ -68,6 +73,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const reopenEvents = () => {
     const deaf = [...events.values()];
     events.clear();
+    openEvents.clear();
     for (const opening of deaf) closeEvents(opening);
     for (const waiter of [...waiters]) waiter();
   };
@@ -109,7 +115,8 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     for (;;) {
       let failure: unknown;
       try {
-        await bounded(connected().ready(), untilUs - clock.nowUs());
+        if (!connected().isReady) await bounded(connected().ready(), untilUs - clock.nowUs());
+        holdWrites();
         return await bounded(question(), untilUs - clock.nowUs());
       } catch (error) {
         failure = error;
@@ -139,29 +146,38 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const eventsOf = (model: string): Promise<JobEvents> => {
     const known = events.get(model);
     if (known !== undefined) return known;
+    const forget = () => {
+      if (events.get(model) !== opening) return;
+      events.delete(model);
+      openEvents.delete(model);
+    };
     const idle = () => {
-      if (events.get(model) === opening) events.delete(model);
+      forget();
       closeEvents(opening);
     };
     const { client } = connected();
     const opening = openJobEvents({ clock, log, client, queue: queueOf(model), idle });
     events.set(model, opening);
-    opening.catch(() => {
-      if (events.get(model) === opening) events.delete(model);
-    });
+    opening.then((open) => {
+      if (events.get(model) === opening) openEvents.set(model, open);
+    }, forget);
     return opening;
   };
 
-  const find = (model: string, id: string): Promise<StoredJob | undefined> =>
+  const read = async (model: string, id: string) => (await opened(model).getJob(id)) as Job | undefined;
+
+  const find = (model: string, id: string, known?: Job): Promise<StoredJob | undefined> =>
     ask(async () => {
-      const queue = opened(model);
-      // The state first: what it says has happened is in the job by then.
-      const state = await queue.getJobState(id);
-      const job = (await queue.getJob(id)) as Job | undefined;
-      return job === undefined ? undefined : storedJob(model, id, state, job);
+      let job = known ?? (await read(model, id));
+      if (job === undefined || hasResult(job)) return job && storedJob(model, id, 'completed', job);
+      const state = jobState(await opened(model).getJobState(id));
+      // The state may be younger: what it says has happened is in the job by then.
+      if (isOver(state) && job.finishedOn === undefined) job = await read(model, id);
+      return job && storedJob(model, id, state, job);
     });
 
-  const wait: JobQueues['wait'] = async (model, id, waitMs, signal) => {
+  /** The job once it is over; else how it was, when the time is up or nobody waits any more. */
+  const waitFor = async (model: string, id: string, waitMs: number, outcomeOnly: boolean, signal?: AbortSignal) => {
     const untilUs = clock.nowUs() + waitMs * 1000;
     if (waiters.size >= WAITERS_MAX) {
       throw new NereidError('UNAVAILABLE', `more than ${WAITERS_MAX} clients wait for jobs; ask without waiting`);
@@ -172,21 +188,28 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     signal?.addEventListener('abort', waiter);
     let listening: { readonly to: JobEvents; readonly stop: () => void } | undefined;
     let ended = false;
-    const told = () => {
+    let end: JobEnd | undefined;
+    const told = (how: JobEnd | undefined) => {
       ended = true;
+      end = how;
       wake();
     };
     try {
       for (;;) {
-        const open = await ask(() => eventsOf(model));
+        const open = openEvents.get(model) ?? (await ask(() => eventsOf(model)));
         if (listening?.to !== open) {
           listening?.stop();
           listening = { to: open, stop: open.listen(id, told) };
         }
         ended = false;
-        const job = await find(model, id);
+        end = undefined;
+        const job = await ask(() => read(model, id));
+        if (job === undefined) return undefined;
         const leftUs = untilUs - clock.nowUs();
-        if (job === undefined || isOver(job.state) || leftUs <= 0 || signal?.aborted) return job;
+        if (job.finishedOn !== undefined || leftUs <= 0) {
+          const found = await find(model, id, job);
+          if (found === undefined || isOver(found.state) || leftUs <= 0) return found;
+        }
         await new Promise<void>((resolve) => {
           const timer = clock.at(clock.nowUs() + Math.min(leftUs, LOOK_MS * 1000), () => wake());
           wake = () => {
@@ -194,9 +217,10 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
             wake = () => {};
             resolve();
           };
-          if (ended) wake();
+          if (ended || signal?.aborted) wake();
         });
-        if (closing !== undefined) return job;
+        if (outcomeOnly && end !== undefined) return endedJob(model, id, job, end);
+        if (closing !== undefined || signal?.aborted) return storedJob(model, id, likelyState(job), job);
       }
     } finally {
       listening?.stop();
@@ -209,6 +233,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     for (const waiter of [...waiters]) waiter();
     for (const opening of events.values()) closeEvents(opening);
     events.clear();
+    openEvents.clear();
     await Promise.all(closings);
     await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
     queues.clear();
@@ -218,8 +243,9 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   return {
     url: connector.url,
     queue: queueOf,
-    find,
-    wait,
+    find: (model, id) => find(model, id),
+    wait: (model, id, waitMs, signal) => waitFor(model, id, waitMs, false, signal),
+    waitOutcome: (model, id, waitMs, signal) => waitFor(model, id, waitMs, true, signal),
     async add(model, job) {
       await ask(() => opened(model).add(JOB_NAME, job.data, jobOptions(job)));
     },
@@ -264,6 +290,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
         queue: name,
         worker,
         ready,
+        holdWrites,
         lockMs: timing.job_lock_ms,
         options: takeOptions,
       });
@@ -296,11 +323,29 @@ function isOver(state: JobState): boolean {
   return state === 'completed' || state === 'failed';
 }
 
-function storedJob(model: string, id: string, state: string, job: Job): StoredJob {
+/** What `moveToCompleted` leaves in a job, and what takes it back to the queue removes. Null may be a result too. */
+function hasResult(job: Job): boolean {
+  return job.finishedOn !== undefined && job.returnvalue !== null;
+}
+
+/** The state of a job that is not over, without a look at where it stands. */
+function likelyState(job: Job): JobState {
+  if (job.processedOn !== undefined) return 'running';
+  return job.delay > 0 ? 'delayed' : 'waiting';
+}
+
+function endedJob(model: string, id: string, job: Job, end: JobEnd): StoredJob {
+  const before = storedJob(model, id, end.state, job);
+  return end.state === 'completed'
+    ? { ...before, result: end.result, finishedMs: end.atMs }
+    : { ...before, failedReason: end.failedReason, finishedMs: end.atMs };
+}
+
+function storedJob(model: string, id: string, state: JobState, job: Job): StoredJob {
   return {
     model,
     id,
-    state: jobState(state),
+    state,
     data: job.data,
     result: job.returnvalue,
     failedReason: job.failedReason,

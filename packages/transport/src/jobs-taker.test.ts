@@ -1,9 +1,40 @@
-import { createLog, virtualClock } from '@nereid/runtime';
+import { createLog, type VirtualClock, virtualClock } from '@nereid/runtime';
 import type { Job, Worker } from 'bullmq';
 import { expect, test } from 'vitest';
 import { createJobTaker } from './jobs-taker.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** A taker of these jobs, whose worker is up; `wait` is its wait for more, for ever by default. */
+function takeFrom(clock: VirtualClock, parts: { readonly jobs: Job[]; readonly wait?: () => Promise<void> }) {
+  const { jobs, wait = () => new Promise<void>(() => {}) } = parts;
+  const worker = {
+    on() {},
+    async waitUntilReady() {},
+    getNextJob: async (_token: string, options?: { readonly block?: boolean }) =>
+      options === undefined ? wait() : jobs.shift(),
+    async close() {},
+  } as unknown as Worker;
+  const taken: [string, unknown][] = [];
+  const taker = createJobTaker({
+    clock,
+    log: createLog({ level: 'silent' }),
+    worker: () => worker,
+    ready: async () => {},
+    holdWrites: () => {},
+    queue: 'infer.m',
+    lockMs: 1_000,
+    checkStalled: () => () => {},
+    options: {
+      by: 'co-1',
+      token: () => 't',
+      room: () => 1,
+      taken: ({ id, data }) => taken.push([id, data]) > 0,
+      lost: () => {},
+    },
+  });
+  return { taker, taken };
+}
 
 test('closed while its worker starts, a taker leaves neither worker nor timer', async () => {
   const clock = virtualClock();
@@ -24,6 +55,7 @@ test('closed while its worker starts, a taker leaves neither worker nor timer', 
     log: createLog({ level: 'silent' }),
     worker: () => worker,
     ready: async () => {},
+    holdWrites: () => {},
     queue: 'infer.m',
     lockMs: 1_000,
     checkStalled: () => () => {},
@@ -51,27 +83,9 @@ test('a result that no text can hold fails its job: it would be tried for ever',
       failed.push(error);
     },
   } as unknown as Job;
-  const jobs = [job];
-  const worker = {
-    on() {},
-    async waitUntilReady() {},
-    getNextJob: async (_token: string, options?: { readonly block?: boolean }) =>
-      options === undefined ? new Promise(() => {}) : jobs.shift(),
-    async close() {},
-  } as unknown as Worker;
-  const taken: string[] = [];
-  const taker = createJobTaker({
-    clock,
-    log: createLog({ level: 'silent' }),
-    worker: () => worker,
-    ready: async () => {},
-    queue: 'infer.m',
-    lockMs: 1_000,
-    checkStalled: () => () => {},
-    options: { by: 'co-1', token: () => 't', room: () => 1, taken: ({ id }) => taken.push(id) > 0, lost: () => {} },
-  });
+  const { taker, taken } = takeFrom(clock, { jobs: [job] });
   await turn();
-  expect(taken).toEqual(['j1']);
+  expect(taken).toEqual([['j1', undefined]]);
   void taker.complete('j1', {});
   await turn();
   expect(failed.map(({ name, message }) => [name, message])).toEqual([
@@ -101,6 +115,7 @@ test('an idle taker has no timer, and waits without looking first', async () => 
     log: createLog({ level: 'silent' }),
     worker: () => worker,
     ready: async () => {},
+    holdWrites: () => {},
     queue: 'infer.m',
     lockMs: 1_000,
     checkStalled: () => () => {},
@@ -115,4 +130,16 @@ test('an idle taker has no timer, and waits without looking first', async () => 
   await turn();
   expect(asked).toEqual(['look', 'wait', 'wait', 'wait', 'wait']);
   await taker.close();
+});
+
+test('the marker that a taken job leaves holds nobody up, and a wait that keeps ending at once is slowed down', async () => {
+  const clock = virtualClock();
+  let waits = 0;
+  takeFrom(clock, { jobs: [], wait: async () => void waits++ });
+  await turn();
+  await turn();
+  expect(waits).toBe(2);
+  clock.advanceUs(20_000);
+  await turn();
+  expect(waits).toBe(3);
 });

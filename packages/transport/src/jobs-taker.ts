@@ -10,6 +10,8 @@ export interface JobTakerParts {
   readonly worker: () => Worker;
   /** Resolves once Redis is there: a worker made without it never starts. */
   readonly ready: () => Promise<void>;
+  /** Called before commands of which there may be more in this turn: they go together. */
+  readonly holdWrites: () => void;
   /** Its name, for logs. */
   readonly queue: string;
   readonly lockMs: number;
@@ -18,12 +20,12 @@ export interface JobTakerParts {
   readonly checkStalled: (worker: Worker) => () => void;
 }
 
-/** So many jobs are asked for at a time, once as many were there the time before. */
+/** So many jobs are asked for at a time, while as many as were asked for are there. */
 const TAKES_AT_ONCE_MAX = 16;
 const RENEWALS_PER_LOCK = 3;
 /** Between two tries while Redis does not answer. */
 const RETRY_MS = 200;
-/** A wait for jobs that ends at once (a rate limit, a marker of a delayed job) is not repeated sooner. */
+/** Waits for jobs that end at once (a rate limit, a marker of a delayed job) are not repeated sooner. */
 const EMPTY_PAUSE_MS = 20;
 /** Milliseconds below which a wait counts as none. */
 const EMPTY_WAIT_MS = 5;
@@ -49,6 +51,8 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   let renewal: Timer | undefined;
   let wake: (() => void) | undefined;
   let stopCheck = () => {};
+  /** Waits since the last job that ended at once with none. */
+  let emptyWaits = 0;
   let tellClosed = () => {};
   const closed = new Promise<void>((resolve) => {
     tellClosed = resolve;
@@ -83,10 +87,12 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   /** The jobs that are there now, up to a number; how many there were. */
   const takeNow = async (from: Worker, count: number): Promise<number> => {
     const token = options.token();
+    parts.holdWrites();
     const jobs = await Promise.all(
       Array.from({ length: count }, () => from.getNextJob(token, { block: false }) as Promise<Job | undefined>),
     );
     const found = jobs.filter((job) => job !== undefined);
+    if (found.length > 0) emptyWaits = 0;
     for (const job of found) keep(job, token);
     return found.length;
   };
@@ -97,7 +103,10 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     const askedUs = clock.nowUs();
     const job = (await from.getNextJob(token)) as Job | undefined;
     if (job !== undefined) keep(job, token);
-    else if (clock.nowUs() - askedUs < EMPTY_WAIT_MS * 1000) await pause(EMPTY_PAUSE_MS);
+    // Each job that is taken leaves a marker that there may be more, and the next wait ends with that.
+    const isEmpty = job === undefined && clock.nowUs() - askedUs < EMPTY_WAIT_MS * 1000;
+    emptyWaits = isEmpty ? emptyWaits + 1 : 0;
+    if (emptyWaits > 1) await pause(EMPTY_PAUSE_MS);
     return job !== undefined;
   };
 
@@ -131,7 +140,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   };
 
   const takeAll = async (from: Worker) => {
-    let atOnce = 1;
+    let likely = 1;
     /** The last wait, which ends with a look of its own, brought nothing. */
     let isQuiet = false;
     while (!isClosed()) {
@@ -141,10 +150,11 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         continue;
       }
       try {
-        const asked = Math.min(room, atOnce);
+        const asked = Math.min(room, likely);
         const found = isQuiet ? 0 : await takeNow(from, asked);
-        atOnce = found === asked ? Math.min(atOnce * 2, TAKES_AT_ONCE_MAX) : 1;
-        if (found === 0 && !isClosed()) isQuiet = !(await waitForOne(from));
+        likely = found === asked ? Math.min(likely * 2, TAKES_AT_ONCE_MAX) : Math.max(1, found);
+        // The last that was asked for was not there.
+        if (found < asked && !isClosed()) isQuiet = !(await waitForOne(from));
       } catch (error) {
         log.debug({ err: error }, 'jobs not taken, trying again');
         await pause(RETRY_MS);
@@ -199,6 +209,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   const untilAnswered = async (step: () => Promise<unknown>, id: string) => {
     for (let attempt = 1; ; attempt++) {
       try {
+        parts.holdWrites();
         await step();
         return;
       } catch (error) {

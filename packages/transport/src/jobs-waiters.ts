@@ -12,10 +12,19 @@ export interface JobEventsParts {
   readonly idle: () => void;
 }
 
+/** How a job ended, as its event tells it. */
+export type JobEnd = { readonly atMs: number } & (
+  | { readonly state: 'completed'; readonly result: unknown }
+  | { readonly state: 'failed'; readonly failedReason: string }
+);
+
 /** The events of one queue: one connection, however many wait. */
 export interface JobEvents {
-  /** Calls back at each end of that job from now on. Returns how to stop. */
-  listen(id: string, ended: () => void): () => void;
+  /**
+   * Calls back at each end of that job from now on, with undefined where the job itself has to be asked. Returns how
+   * to stop.
+   */
+  listen(id: string, ended: (end: JobEnd | undefined) => void): () => void;
   close(): Promise<void>;
 }
 
@@ -34,24 +43,33 @@ const CLOSE_MS_MAX = 1_000;
  */
 export async function openJobEvents(parts: JobEventsParts): Promise<JobEvents> {
   const { clock, log, client, queue } = parts;
-  const listeners = new Map<string, Set<() => void>>();
+  const listeners = new Map<string, Set<(end: JobEnd | undefined) => void>>();
   let linger: Timer | undefined;
   let closing: Promise<void> | undefined;
 
-  const [seconds] = await client.time();
+  const [seconds, microseconds] = await client.time();
+  const openedMs = Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000);
   const events = new QueueEvents(queue.name, {
     connection: client,
     prefix: queue.prefix,
-    lastEventId: `${Number(seconds) * 1000 - CLOCK_SLACK_MS}-0`,
+    lastEventId: `${openedMs - CLOCK_SLACK_MS}-0`,
     blockingTimeout: BLOCK_MS,
   });
 
-  const tell = ({ jobId }: { readonly jobId: string }) => {
-    for (const ended of listeners.get(jobId) ?? []) ended();
+  const tell = (jobId: string, end: JobEnd | undefined) => {
+    for (const ended of listeners.get(jobId) ?? []) ended(end);
   };
-  events.on('completed', tell);
-  events.on('failed', tell);
-  events.on('removed', tell);
+  /** One from before the opening may be of an earlier run of the job. */
+  const isNew = (atMs: number) => atMs >= openedMs;
+  events.on('completed', ({ jobId, returnvalue }, event) => {
+    const atMs = eventMs(event);
+    tell(jobId, isNew(atMs) ? { state: 'completed', result: returnvalue, atMs } : undefined);
+  });
+  events.on('failed', ({ jobId, failedReason }, event) => {
+    const atMs = eventMs(event);
+    tell(jobId, isNew(atMs) ? { state: 'failed', failedReason, atMs } : undefined);
+  });
+  events.on('removed', ({ jobId }) => tell(jobId, undefined));
   events.on('error', (error) => log.debug({ err: error, queue: queue.name }, 'events of a job queue'));
 
   const lingerOn = () => {
@@ -75,7 +93,7 @@ export async function openJobEvents(parts: JobEventsParts): Promise<JobEvents> {
     listen(id, ended) {
       linger?.cancel();
       linger = undefined;
-      const own = () => ended();
+      const own = (end: JobEnd | undefined) => ended(end);
       const waiting = listeners.get(id);
       if (waiting === undefined) listeners.set(id, new Set([own]));
       else waiting.add(own);
@@ -92,4 +110,9 @@ export async function openJobEvents(parts: JobEventsParts): Promise<JobEvents> {
       return closing;
     },
   };
+}
+
+/** An event's id begins with Redis' time, in milliseconds. */
+function eventMs(event: string): number {
+  return Number(event.slice(0, event.indexOf('-')));
 }

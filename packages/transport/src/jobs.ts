@@ -65,6 +65,11 @@ export interface JobQueues {
    * is none. Rejects with UNAVAILABLE while too many wait.
    */
   wait(model: string, id: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined>;
+  /**
+   * As `wait`, for the outcome alone: of a job that ends meanwhile, start and attempts are as they were before, so
+   * that nobody reads the job again.
+   */
+  waitOutcome(model: string, id: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined>;
   counts(model: string): Promise<JobCounts>;
   /** Begins to take the model's jobs; the taker is to be closed before the queues. */
   take(model: string, options: TakeOptions): JobTaker;
