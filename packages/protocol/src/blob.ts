@@ -3,14 +3,20 @@ import type { Datatype } from './datatype.ts';
 import type { InferRequest, Outcome } from './infer.ts';
 import type { Tensor } from './tensor.ts';
 
-/** Where blobs are kept: a file in the shared memory of one host, or a key in Redis. */
+/**
+ * Where blobs are kept: a file in the shared memory of one host, or a key in Redis. In frames each is its position here,
+ * for ever: a new one goes to the end.
+ */
 export const BLOB_PLACES = ['file', 'redis'] as const;
 export type BlobPlace = (typeof BLOB_PLACES)[number];
+
+/** The id of a blob; it becomes a file's name. */
+export const BLOB_ID = /^[\w-]{1,128}$/;
 
 /** Names bytes that were put down for others to fetch. */
 export interface BlobRef {
   readonly place: BlobPlace;
-  /** Letters, digits, `-` and `_`; never used twice. */
+  /** A BLOB_ID; never used twice. */
   readonly id: string;
   readonly bytes: number;
 }

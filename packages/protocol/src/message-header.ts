@@ -4,6 +4,7 @@
  * any name and tells integers (64-bit) from doubles (8 bytes).
  */
 import {
+  BLOB_ID,
   BLOB_PLACES,
   type BlobRef,
   type BlobTensor,
@@ -28,16 +29,17 @@ import {
   text,
 } from './frame-reader.ts';
 import type { InferResponse, Parameters, ParameterValue } from './infer.ts';
-import type {
-  BatchTiming,
-  DoneEntry,
-  Epoch,
-  ExecuteEntry,
-  InstanceDescription,
-  Message,
-  MessageKind,
-  RunningStream,
-  VersionDescription,
+import {
+  type BatchTiming,
+  type DoneEntry,
+  ENTRY_RESULTS,
+  type Epoch,
+  type ExecuteEntry,
+  type InstanceDescription,
+  type Message,
+  type MessageKind,
+  type RunningStream,
+  type VersionDescription,
 } from './message.ts';
 
 const DOUBLE_BYTES = 8;
@@ -62,8 +64,6 @@ const readParameters: FrameReader<Parameters> = (value, body) => {
 /** Four members for a tensor in the frame; place and id follow for one that is not. */
 const TENSOR_MEMBERS = 4;
 const BLOB_TENSOR_MEMBERS = 6;
-/** The id of a blob becomes a file's name. */
-export const BLOB_ID = /^[\w-]{1,128}$/;
 
 const readTensor: FrameReader<CarriedTensor> = (value, body) => {
   if (!Array.isArray(value)) throw frameError('tensor expected');
@@ -120,7 +120,7 @@ const entry = record<ExecuteEntry>({ id: text, replyTo: text, request, session: 
 const timing = record<BatchTiming>({ waitNs: number, inputNs: number, inferNs: number, outputNs: number });
 const doneEntry = record<DoneEntry>({
   id: text,
-  result: oneOf(['ok', 'error', 'cancelled', 'duplicate', 'lost', 'gap', 'noslot', 'blob']),
+  result: oneOf(ENTRY_RESULTS),
   error: nullable(readError),
 });
 const instance = record<InstanceDescription>({
@@ -138,16 +138,12 @@ const versionMembers = record<Omit<VersionDescription, 'contentHash'> & { conten
   running: list(text),
   contentHash: (value) => value,
 });
-/** The hash came within frame version 1: an earlier build leaves it unread, and is believed without it. */
 const version: FrameReader<VersionDescription> = (value, body) => {
   const { contentHash, ...members } = versionMembers(value, body);
   return contentHash === undefined ? members : { ...members, contentHash: text(contentHash, body) };
 };
 
 const streams = list(record<RunningStream>({ id: text, execution: text }));
-/** They came within frame version 1: an earlier build knows of none. */
-const runningStreams: FrameReader<readonly RunningStream[]> = (value, body) =>
-  value === undefined ? [] : streams(value, body);
 
 function kindOf<K extends MessageKind>(kind: K): FrameReader<K> {
   return () => kind;
@@ -220,7 +216,7 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     worker: text,
     askedAt: number,
     versions: list(version),
-    streams: runningStreams,
+    streams,
     draining: flag,
   }),
   free: record({ kind: kindOf('free'), model: text, epoch, session: text }),

@@ -112,8 +112,12 @@ export interface ResponseMessage {
   readonly last: boolean;
 }
 
-/** `error` carries why; a `cancelled` request may have run, its answer is dropped; the others say that nothing was executed. */
-export type EntryResult = 'ok' | 'error' | 'cancelled' | 'duplicate' | 'lost' | 'gap' | 'noslot' | 'blob';
+/**
+ * `error` carries why; a `cancelled` request may have run, its answer is dropped; the others say that nothing was executed.
+ * In frames each is its position here, for ever: a new one goes to the end.
+ */
+export const ENTRY_RESULTS = ['ok', 'error', 'cancelled', 'duplicate', 'lost', 'gap', 'noslot', 'blob'] as const;
+export type EntryResult = (typeof ENTRY_RESULTS)[number];
 
 export interface DoneEntry {
   readonly id: string;
@@ -191,7 +195,7 @@ export interface VersionDescription {
   readonly instances: readonly InstanceDescription[];
   /** Ids of the requests being executed. */
   readonly running: readonly string[];
-  /** Of the files that it was loaded from, see ControlMessage; absent where it is of none, or its process is of a build that does not say. */
+  /** Of the files that it was loaded from, see ControlMessage; absent where it is of none. */
   readonly contentHash?: string;
 }
 

@@ -4,17 +4,17 @@
  * they do not know and take an absent field for its default.
  */
 import { frameError } from './frame-body.ts';
-import type {
-  BatchTiming,
-  DoneEntry,
-  DoneMessage,
-  EntryResult,
-  Epoch,
-  ExecuteEntry,
-  ExecuteMessage,
-  InferMessage,
-  Message,
-  ResponseMessage,
+import {
+  type BatchTiming,
+  type DoneEntry,
+  type DoneMessage,
+  ENTRY_RESULTS,
+  type Epoch,
+  type ExecuteEntry,
+  type ExecuteMessage,
+  type InferMessage,
+  type Message,
+  type ResponseMessage,
 } from './message.ts';
 import {
   enterBlock,
@@ -59,9 +59,6 @@ export function isWireMessage(message: Message): message is WireMessage {
 export function isWireKind(kind: Message['kind']): kind is WireMessage['kind'] {
   return kind === 'infer' || kind === 'execute' || kind === 'response' || kind === 'done';
 }
-
-/** By number; each keeps its own for ever. */
-const RESULTS: readonly EntryResult[] = ['ok', 'error', 'cancelled', 'duplicate', 'lost', 'gap', 'noslot', 'blob'];
 
 export function writeMessage(writer: MessageWriter, message: WireMessage): void {
   switch (message.kind) {
@@ -205,7 +202,7 @@ function writeDone(writer: MessageWriter, message: DoneMessage): void {
   for (const entry of message.entries) {
     const start = openBlock(writer);
     writeText(writer, entry.id);
-    writeByte(writer, RESULTS.indexOf(entry.result));
+    writeByte(writer, ENTRY_RESULTS.indexOf(entry.result));
     writeNullable(writer, entry.error, writeError);
     closeBlock(writer, start);
   }
@@ -238,7 +235,7 @@ function readTiming(reader: WireReader): BatchTiming {
 function readDoneEntry(reader: WireReader): DoneEntry {
   const outer = enterBlock(reader);
   const id = readText(reader);
-  const result = RESULTS[readByte(reader)];
+  const result = ENTRY_RESULTS[readByte(reader)];
   if (result === undefined) throw frameError('result expected');
   const error = readNullable(reader, readError);
   leaveBlock(reader, outer);

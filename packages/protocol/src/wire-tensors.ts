@@ -1,5 +1,6 @@
 /** Requests and answers of the hot messages, with their tensors: described in the header, their bytes in the frame's body. */
 import {
+  BLOB_ID,
   BLOB_PLACES,
   type BlobRef,
   type BlobTensor,
@@ -11,7 +12,6 @@ import type { Datatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorCode, type ErrorInfo } from './error.ts';
 import { type FrameBody, frameError, takeBytes } from './frame-body.ts';
 import type { InferResponse, Parameters, ParameterValue } from './infer.ts';
-import { BLOB_ID } from './message-header.ts';
 import type { Tensor } from './tensor.ts';
 import {
   enterBlock,
@@ -52,24 +52,24 @@ export interface MessageReader extends WireReader {
   readonly body: FrameBody;
 }
 
-/** By number; each keeps its own for ever. */
-const DATATYPES: readonly Datatype[] = [
-  'BOOL',
-  'UINT8',
-  'UINT16',
-  'UINT32',
-  'UINT64',
-  'INT8',
-  'INT16',
-  'INT32',
-  'INT64',
-  'FP16',
-  'BF16',
-  'FP32',
-  'FP64',
-  'BYTES',
-];
-const DATATYPE_NUMBERS = new Map(DATATYPES.map((datatype, number) => [datatype, number]));
+/** A datatype keeps its number for ever. */
+const DATATYPE_NUMBERS: Readonly<Record<Datatype, number>> = {
+  BOOL: 0,
+  UINT8: 1,
+  UINT16: 2,
+  UINT32: 3,
+  UINT64: 4,
+  INT8: 5,
+  INT16: 6,
+  INT32: 7,
+  INT64: 8,
+  FP16: 9,
+  BF16: 10,
+  FP32: 11,
+  FP64: 12,
+  BYTES: 13,
+};
+const DATATYPES = new Map(Object.entries(DATATYPE_NUMBERS).map(([datatype, number]) => [number, datatype as Datatype]));
 
 /** What a tensor or a correlation id, or the value of a parameter, is. */
 const IN_FRAME = 0;
@@ -175,7 +175,7 @@ function writeTensors(writer: MessageWriter, tensors: readonly CarriedTensor[]):
   writeNumber(writer, tensors.length);
   for (const tensor of tensors) {
     writeText(writer, tensor.name);
-    writeByte(writer, DATATYPE_NUMBERS.get(tensor.datatype) ?? DATATYPES.length);
+    writeByte(writer, DATATYPE_NUMBERS[tensor.datatype]);
     writeNumber(writer, tensor.shape.length);
     for (const dimension of tensor.shape) writeNumber(writer, dimension);
     const blob = 'blob' in tensor ? tensor.blob : writer.detach?.(tensor);
@@ -193,7 +193,7 @@ function writeTensors(writer: MessageWriter, tensors: readonly CarriedTensor[]):
 
 function readTensor(reader: MessageReader): CarriedTensor {
   const name = readName(reader);
-  const datatype = DATATYPES[readByte(reader)];
+  const datatype = DATATYPES.get(readByte(reader));
   if (datatype === undefined) throw frameError('datatype expected');
   const shape = readList(reader, readCount);
   const where = readByte(reader);
