@@ -2,16 +2,14 @@ import type { BlobRef, CarriedTensor, Message } from '@nereid/protocol';
 import { expect, test } from 'vitest';
 import { createCollector } from './blob-collector.ts';
 import { forEachTensor, withTensors } from './message-tensors.ts';
-import { sampleMessages } from './sample-messages.ts';
+import { sampleMessage } from './sample-messages.ts';
 
 const stale = (id: string): Message => ({ kind: 'stale', model: 'm', id, known: null });
 
 /** A message of that kind whose every tensor is the blob. */
 function naming(kind: 'infer' | 'execute' | 'response', id: string, bytes = 4): Message {
-  const sample = sampleMessages().find((message) => message.kind === kind);
-  if (sample === undefined) throw new Error(`no ${kind} among the samples`);
   const blob: BlobRef = { place: 'redis', id, bytes };
-  return withTensors(sample, ({ name }) => ({ name, datatype: 'UINT8', shape: [bytes], blob }));
+  return withTensors(sampleMessage(kind), ({ name }) => ({ name, datatype: 'UINT8', shape: [bytes], blob }));
 }
 
 const tensorsOf = (message: Message) => {

@@ -5,7 +5,7 @@ import type { BlobFiles } from './blob-files.ts';
 import type { RedisBlobs, Stored } from './blob-redis.ts';
 import { type BlobOptions, createBlobStore, type Detached } from './blob-store.ts';
 import { withTensors } from './message-tensors.ts';
-import { sampleMessages } from './sample-messages.ts';
+import { sampleMessage } from './sample-messages.ts';
 
 const LIMIT = 100;
 const TTL_MS = 12_000;
@@ -20,9 +20,7 @@ const tensor = (bytes: number): Tensor => ({
 });
 
 function message(kind: 'infer' | 'execute' | 'response', carried: Tensor): Message {
-  const sample = sampleMessages().find((candidate) => candidate.kind === kind);
-  if (sample === undefined) throw new Error(`no ${kind} among the samples`);
-  return withTensors(sample, () => carried);
+  return withTensors(sampleMessage(kind), () => carried);
 }
 
 function store(options: Partial<BlobOptions> & { readonly files?: BlobFiles | undefined } = {}) {
@@ -194,8 +192,8 @@ describe('blob store', () => {
 
   test('a message that is refused leaves nothing of its answers', () => {
     const { store: blobs, files } = store();
-    const sample = sampleMessages().find(({ kind }) => kind === 'response');
-    if (sample?.kind !== 'response' || !sample.outcome.ok) throw new Error('no response among the samples');
+    const sample = sampleMessage('response');
+    if (!sample.outcome.ok) throw new Error('no response among the samples');
     const { outcome } = sample;
     const answer = (...outputs: Tensor[]): Message => {
       return { ...sample, outcome: { ok: true, response: { ...outcome.response, outputs } } };

@@ -4,8 +4,8 @@ import { createCombinedTransport } from './combined-transport.ts';
 import { createLocalTransport } from './local-transport.ts';
 import { mailboxContract } from './mailbox-contract.ts';
 import { forEachTensor } from './message-tensors.ts';
-import { infer, keys, messageSink, ROOMY, useRedisLane } from './redis-transport-fixture.ts';
-import { sampleMessages } from './sample-messages.ts';
+import { keys, messageSink, ROOMY, useRedisLane } from './redis-transport-fixture.ts';
+import { sampleInfer, sampleMessage } from './sample-messages.ts';
 
 const lane = useRedisLane();
 
@@ -23,14 +23,13 @@ test('a request from another process has its data once it reaches a worker of th
   const gateway = remote.open('gw-1', () => {});
   await lane.admin.ready();
   await expect.poll(() => lane.admin.client.exists(keys.mailboxOpen('co-1'))).toBe(1);
-  const sent = infer(100_000);
+  const sent = sampleInfer(100_000);
   gateway.send('co-1', sent);
   await requests.until(() => requests.messages.length > 0);
   const [request] = requests.messages;
   if (request?.kind !== 'infer') throw new Error('another message');
   expect(request.request.inputs.some(isBlobTensor)).toBe(true);
-  const sample = sampleMessages().find((message) => message.kind === 'execute');
-  if (sample?.kind !== 'execute') throw new Error('no batch among the samples');
+  const sample = sampleMessage('execute');
   const entries = [{ id: request.id, replyTo: 'gw-1', request: request.request, session: null, slot: -1 }];
   coordinator.send('wk-1', { ...sample, entries });
   coordinator.send('wk-1', { ...sample, batch: 9, entries: [] });

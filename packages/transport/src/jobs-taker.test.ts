@@ -5,15 +5,24 @@ import { createJobTaker } from './jobs-taker.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-/** A taker of these jobs, whose worker is up; `wait` is its wait for more, for ever by default. */
-function takeFrom(clock: VirtualClock, parts: { readonly jobs: Job[]; readonly wait?: () => Promise<void> }) {
-  const { jobs, wait = () => new Promise<void>(() => {}) } = parts;
+interface WorkerParts {
+  readonly ready?: () => Promise<void>;
+  /** A look at what is there; none by default. */
+  readonly look?: () => Job | undefined;
+  /** A wait for more; for ever by default. */
+  readonly wait?: () => Promise<void>;
+  readonly close?: () => void;
+}
+
+/** A taker from such a worker. */
+function takeFrom(clock: VirtualClock, parts: WorkerParts) {
+  const { ready, look, wait = () => new Promise<void>(() => {}), close } = parts;
   const worker = {
     on() {},
-    async waitUntilReady() {},
+    waitUntilReady: async () => ready?.(),
     getNextJob: async (_token: string, options?: { readonly block?: boolean }) =>
-      options === undefined ? wait() : jobs.shift(),
-    async close() {},
+      options === undefined ? wait() : look?.(),
+    close: async () => close?.(),
   } as unknown as Worker;
   const taken: [string, unknown][] = [];
   const taker = createJobTaker({
@@ -40,27 +49,10 @@ test('closed while its worker starts, a taker leaves neither worker nor timer', 
   const clock = virtualClock();
   const calls: string[] = [];
   let up = () => {};
-  const worker = {
-    on() {},
-    waitUntilReady: () =>
-      new Promise<void>((resolve) => {
-        up = resolve;
-      }),
-    async close() {
-      calls.push('close');
-    },
-  } as unknown as Worker;
-  const taker = createJobTaker({
-    clock,
-    log: createLog({ level: 'silent' }),
-    worker: () => worker,
-    ready: async () => {},
-    holdWrites: () => {},
-    queue: 'infer.m',
-    lockMs: 1_000,
-    checkStalled: () => () => {},
-    options: { by: 'co-1', token: () => 't', room: () => 1, taken: () => true, lost: () => {} },
+  const started = new Promise<void>((resolve) => {
+    up = resolve;
   });
+  const { taker } = takeFrom(clock, { ready: () => started, close: () => void calls.push('close') });
   await turn();
   const closed = taker.close();
   await turn();
@@ -83,7 +75,8 @@ test('a result that no text can hold fails its job: it would be tried for ever',
       failed.push(error);
     },
   } as unknown as Job;
-  const { taker, taken } = takeFrom(clock, { jobs: [job] });
+  const jobs = [job];
+  const { taker, taken } = takeFrom(clock, { look: () => jobs.shift() });
   await turn();
   expect(taken).toEqual([['j1', undefined]]);
   void taker.complete('j1', {});
@@ -98,28 +91,18 @@ test('an idle taker has no timer, and waits without looking first', async () => 
   const clock = virtualClock();
   const asked: string[] = [];
   const answers: (() => void)[] = [];
-  const worker = {
-    on() {},
-    async waitUntilReady() {},
-    getNextJob: async (_token: string, options?: { readonly block?: boolean }) => {
-      asked.push(options === undefined ? 'wait' : 'look');
-      if (options === undefined) await new Promise<void>((resolve) => answers.push(resolve));
+  const { taker } = takeFrom(clock, {
+    look: () => {
+      asked.push('look');
       return undefined;
     },
-    async close() {
+    wait() {
+      asked.push('wait');
+      return new Promise<void>((resolve) => answers.push(resolve));
+    },
+    close() {
       for (const answer of answers) answer();
     },
-  } as unknown as Worker;
-  const taker = createJobTaker({
-    clock,
-    log: createLog({ level: 'silent' }),
-    worker: () => worker,
-    ready: async () => {},
-    holdWrites: () => {},
-    queue: 'infer.m',
-    lockMs: 1_000,
-    checkStalled: () => () => {},
-    options: { by: 'co-1', token: () => 't', room: () => 1, taken: () => true, lost: () => {} },
   });
   for (let round = 0; round < 3; round++) {
     await turn();
@@ -135,7 +118,7 @@ test('an idle taker has no timer, and waits without looking first', async () => 
 test('the marker that a taken job leaves holds nobody up, and a wait that keeps ending at once is slowed down', async () => {
   const clock = virtualClock();
   let waits = 0;
-  takeFrom(clock, { jobs: [], wait: async () => void waits++ });
+  takeFrom(clock, { wait: async () => void waits++ });
   await turn();
   await turn();
   expect(waits).toBe(2);

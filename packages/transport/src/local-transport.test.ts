@@ -1,9 +1,9 @@
-import { decodeMessage, encodeMessage, type InferMessage, type Message } from '@nereid/protocol';
+import { decodeMessage, encodeMessage, type Message } from '@nereid/protocol';
 import { describe, expect, test } from 'vitest';
 import { createLocalTransport } from './local-transport.ts';
 import type { MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
 import { mailboxContract } from './mailbox-contract.ts';
-import { sampleMessages } from './sample-messages.ts';
+import { sampleInfer } from './sample-messages.ts';
 
 /** The local transport with every message sent as a frame, as between processes: the two forms cannot drift apart. */
 function createEncodedTransport(limits: MailboxLimits): Transport {
@@ -25,13 +25,6 @@ mailboxContract('local', createLocalTransport);
 mailboxContract('local, through the codec', createEncodedTransport);
 
 const stale: Message = { kind: 'stale', model: 'm', id: '1', known: null };
-
-const infer = (bytes: number): InferMessage => {
-  const sample = sampleMessages().find((message) => message.kind === 'infer');
-  if (sample?.kind !== 'infer') throw new Error('no infer among the samples');
-  const input = { name: 'A', datatype: 'UINT8', shape: [bytes], data: new Uint8Array(bytes) } as const;
-  return { ...sample, request: { ...sample.request, inputs: [input] } };
-};
 
 /** Sends all in one go and says, in order, what became of each. */
 async function burst(limits: { messages_max: number; bytes_max: number }, messages: readonly Message[]) {
@@ -59,12 +52,16 @@ describe('local transport', () => {
   });
 
   test('bounds the bytes of tensors; a small message still fits', async () => {
-    const outcomes = await burst({ messages_max: 100, bytes_max: 10_000 }, [infer(6_000), infer(6_000), stale]);
+    const outcomes = await burst({ messages_max: 100, bytes_max: 10_000 }, [
+      sampleInfer(6_000),
+      sampleInfer(6_000),
+      stale,
+    ]);
     expect(outcomes).toEqual(['delivered', 'full', 'delivered']);
   });
 
   test('one message over the byte limit goes into an empty mailbox', async () => {
-    const outcomes = await burst({ messages_max: 100, bytes_max: 10_000 }, [infer(20_000), stale]);
+    const outcomes = await burst({ messages_max: 100, bytes_max: 10_000 }, [sampleInfer(20_000), stale]);
     expect(outcomes).toEqual(['delivered', 'full']);
   });
 
@@ -77,7 +74,7 @@ describe('local transport', () => {
     const from = transport.open('a', () => {});
     for (let round = 0; round < 3; round++) {
       from.send('b', stale);
-      from.send('b', infer(6_000));
+      from.send('b', sampleInfer(6_000));
       await new Promise((resolve) => setImmediate(resolve));
     }
     expect(received).toBe(6);

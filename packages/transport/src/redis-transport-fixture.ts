@@ -1,5 +1,5 @@
 /** What the suites of the Redis transport share: a Redis of their own, and transports that are closed after each test. */
-import type { InferMessage, Message } from '@nereid/protocol';
+import type { Message } from '@nereid/protocol';
 import { type Clock, createLog, systemClock } from '@nereid/runtime';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import type { BlobOptions } from './blob-store.ts';
@@ -9,7 +9,6 @@ import { connectRedis, type RedisConnection, type RedisConnector } from './redis
 import { redisKeys } from './redis-keys.ts';
 import { type RedisServerFixture, startRedisServer } from './redis-server-fixture.ts';
 import { createRedisTransport, type RedisTransport } from './redis-transport.ts';
-import { sampleMessages } from './sample-messages.ts';
 import { timing } from './timing.ts';
 
 export const ROOMY: MailboxLimits = { messages_max: 65_536, bytes_max: 1_073_741_824 };
@@ -108,13 +107,6 @@ export async function killConnection(lane: RedisLane, name: string): Promise<voi
 
 export function stale(id: string): Message {
   return { kind: 'stale', model: 'm', id, known: null };
-}
-
-export function infer(bytes: number): InferMessage {
-  const sample = sampleMessages().find((message) => message.kind === 'infer');
-  if (sample?.kind !== 'infer') throw new Error('no infer among the samples');
-  const input = { name: 'A', datatype: 'UINT8', shape: [bytes], data: new Uint8Array(bytes).fill(7) } as const;
-  return { ...sample, request: { ...sample.request, inputs: [input] } };
 }
 
 export function idOf(message: Message): string {

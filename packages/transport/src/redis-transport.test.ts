@@ -5,7 +5,8 @@ import { mailboxContract } from './mailbox-contract.ts';
 import { infoFields } from './redis-connection.ts';
 import { mailboxScripts } from './redis-scripts.ts';
 import type { RedisTransport } from './redis-transport.ts';
-import { idOf, infer, keys, messageSink, parcel, ROOMY, stale, useRedisLane } from './redis-transport-fixture.ts';
+import { idOf, keys, messageSink, parcel, ROOMY, stale, useRedisLane } from './redis-transport-fixture.ts';
+import { sampleInfer } from './sample-messages.ts';
 
 const lane = useRedisLane();
 
@@ -67,7 +68,7 @@ describe('redis transport: what travels', () => {
     const transport = lane.makeTransport({ name: 'test:b' });
     transport.open('co-1', got.receive);
     await transport.opened();
-    const sent = infer(10_000_000);
+    const sent = sampleInfer(10_000_000);
     for (let index = 0; index < 4; index++) from.send('co-1', sent);
     await got.until(() => got.messages.length === 4);
     for (const message of got.messages) {
@@ -115,7 +116,7 @@ describe('redis transport: what travels', () => {
     const got = messageSink();
     const transport = lane.makeTransport();
     const box = transport.open('co-1', got.receive);
-    const wide: Message = { ...infer(1), request: { ...infer(1).request, parameters: { n: 2n ** 70n } } };
+    const wide: Message = { ...sampleInfer(1), request: { ...sampleInfer(1).request, parameters: { n: 2n ** 70n } } };
     expect(await new Promise((resolve) => box.send('co-1', wide, resolve))).toBe('full');
     box.send('co-1', stale('next'));
     await got.until(() => got.messages.length === 1);
@@ -178,7 +179,7 @@ describe('redis transport: limits', () => {
   });
 
   test('bytes are counted exactly, whatever was read of them', async () => {
-    const message = infer(6_000);
+    const message = sampleInfer(6_000);
     const bytes = encodeMessage(message).byteLength;
     await openUnread({ ...ROOMY, bytes_max: 3 * bytes });
     const transport = lane.makeTransport();
@@ -198,7 +199,7 @@ describe('redis transport: limits', () => {
   test('one message over the byte limit goes into an empty mailbox, and nothing after it', async () => {
     await openUnread({ ...ROOMY, bytes_max: 1_000 });
     const transport = lane.makeTransport();
-    expect(await outcome(transport, infer(6_000))).toBe('taken');
+    expect(await outcome(transport, sampleInfer(6_000))).toBe('taken');
     expect(await outcome(transport, stale('small'))).toBe('full');
   });
 

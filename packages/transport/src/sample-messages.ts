@@ -1,5 +1,5 @@
 /** One message of each kind, with every field off its default, for contract suites. */
-import type { Epoch, InferRequest, Message, MessageKind } from '@nereid/protocol';
+import type { Epoch, InferMessage, InferRequest, Message, MessageKind } from '@nereid/protocol';
 
 const EPOCH: Epoch = { number: 7, owner: 'co-0a1b' };
 const BATCH_TIMING = { waitNs: 1_500, inputNs: 2_500, inferNs: 3_500, outputNs: 4_500 };
@@ -118,4 +118,14 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
 
 export function sampleMessages(): readonly Message[] {
   return Object.values(MESSAGES);
+}
+
+export function sampleMessage<K extends MessageKind>(kind: K): Extract<Message, { kind: K }> {
+  return MESSAGES[kind];
+}
+
+/** A request with one input of so many bytes. */
+export function sampleInfer(bytes: number): InferMessage {
+  const input = { name: 'A', datatype: 'UINT8', shape: [bytes], data: new Uint8Array(bytes).fill(7) } as const;
+  return { ...MESSAGES.infer, request: { ...REQUEST, inputs: [input] } };
 }
