@@ -1,12 +1,9 @@
 /** Blobs as keys in Redis, for processes of different hosts (docs/protocol.md R29). */
 import type { BlobRef } from '@nereid/protocol';
-import type { Clock, Timer } from '@nereid/runtime';
-import type { RedisClient, RedisConnection } from './redis-connection.ts';
+import type { Clock } from '@nereid/runtime';
+import { answeredWithin } from './answered-within.ts';
+import { isRefusal, type RedisClient, type RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
-import { isRefusal } from './redis-outbox.ts';
-
-/** Redis breaks the connection of who sends a longer value (its proto-max-bulk-len). */
-export const REDIS_BLOB_BYTES_MAX = 536_870_912;
 
 /**
  * How long a read or a write waits for the connection. What comes later for the same process waits behind it, and this
@@ -33,17 +30,7 @@ export interface RedisBlobs {
 export function createRedisBlobs(connection: RedisConnection, keys: RedisKeys, clock: Clock): RedisBlobs {
   /** Rejects once closed, or where it takes too long. */
   const connected = async () => {
-    if (connection.isReady) return;
-    let timer: Timer | undefined;
-    const late = new Promise<never>((_resolve, reject) => {
-      const tooLate = () => reject(new Error(`no connection within ${CONNECT_MS_MAX} ms`));
-      timer = clock.at(clock.nowUs() + CONNECT_MS_MAX * 1000, tooLate);
-    });
-    try {
-      await Promise.race([connection.ready(), late]);
-    } finally {
-      timer?.cancel();
-    }
+    if (!connection.isReady) await answeredWithin(clock, CONNECT_MS_MAX * 1000, connection.ready());
   };
 
   /** For what needs no answer: a blob that stays runs out by itself. */

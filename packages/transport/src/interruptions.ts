@@ -1,3 +1,5 @@
+import { createWatchers } from './watchers.ts';
+
 /** Notes which parts of a lane are broken and calls back when all work again. */
 export interface Interruptions {
   broke(part: object): void;
@@ -11,12 +13,7 @@ export interface Interruptions {
 
 export function createInterruptions(): Interruptions {
   const broken = new Set<object>();
-  const listeners = new Set<() => void>();
-  const lost = () => {
-    queueMicrotask(() => {
-      for (const listener of [...listeners]) if (listeners.has(listener)) listener();
-    });
-  };
+  const { tell: lost, watch } = createWatchers<void>();
   return {
     broke: (part) => void broken.add(part),
     works(part) {
@@ -26,10 +23,6 @@ export function createInterruptions(): Interruptions {
     get broken() {
       return broken.size > 0;
     },
-    watch(listener) {
-      const own = () => listener();
-      listeners.add(own);
-      return () => void listeners.delete(own);
-    },
+    watch,
   };
 }

@@ -1,6 +1,7 @@
 import { errorInfo, NereidError } from '@nereid/protocol';
-import type { Clock, Log, Timer } from '@nereid/runtime';
+import type { Clock, Log } from '@nereid/runtime';
 import { type Job, Queue, Worker } from 'bullmq';
+import { answeredWithin } from './answered-within.ts';
 import type { JobQueues, JobState, NewJob, StoredJob } from './jobs.ts';
 import { jobQueueName, jobQueuePrefix } from './jobs-names.ts';
 import { ALONG_PARTS, createStalledCheck, type StalledCheck } from './jobs-stalled.ts';
@@ -42,13 +43,18 @@ const QUEUES_MAX = 1_024;
 /** A blocking wait for jobs, in seconds. */
 const BLOCK_S = 5;
 
+/** A queue whose events are listened to. */
+interface ListenedQueue {
+  readonly opening: Promise<JobEvents>;
+  /** What `opening` gave. */
+  open: JobEvents | undefined;
+}
+
 /** Jobs in BullMQ, by its public API alone. Dials at first use. */
 export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const { connector, timing, clock, log, prefix = PREFIX } = options;
   const queues = new Map<string, Queue>();
-  const events = new Map<string, Promise<JobEvents>>();
-  /** Those of `events` that are open. */
-  const openEvents = new Map<string, JobEvents>();
+  const events = new Map<string, ListenedQueue>();
   const closings = new Set<Promise<void>>();
   /** Ends the pause of each waiter. */
   const waiters = new Set<() => void>();
@@ -71,11 +77,13 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 
   /** BullMQ listens again only seconds after a loss; each waiter opens its queue's events anew, and looks. */
   const reopenEvents = () => {
-    const deaf = [...events.values()];
-    events.clear();
-    openEvents.clear();
-    for (const opening of deaf) closeEvents(opening);
+    closeAllEvents();
     for (const waiter of [...waiters]) waiter();
+  };
+
+  const closeAllEvents = () => {
+    for (const { opening } of events.values()) closeEvents(opening);
+    events.clear();
   };
 
   const closeEvents = (opening: Promise<JobEvents>) => {
@@ -115,26 +123,14 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     for (;;) {
       let failure: unknown;
       try {
-        if (!connected().isReady) await bounded(connected().ready(), untilUs - clock.nowUs());
+        if (!connected().isReady) await answeredWithin(clock, untilUs - clock.nowUs(), connected().ready());
         holdWrites();
-        return await bounded(question(), untilUs - clock.nowUs());
+        return await answeredWithin(clock, untilUs - clock.nowUs(), question());
       } catch (error) {
         failure = error;
       }
       if (closing !== undefined || clock.nowUs() >= untilUs) throw noAnswer(failure);
       await new Promise<void>((resolve) => clock.at(clock.nowUs() + RETRY_MS * 1000, resolve));
-    }
-  };
-
-  const bounded = async <T>(answer: Promise<T>, leftUs: number): Promise<T> => {
-    let timer: Timer | undefined;
-    const late = new Promise<never>((_resolve, reject) => {
-      timer = clock.at(clock.nowUs() + leftUs, () => reject(new Error('no answer in time')));
-    });
-    try {
-      return await Promise.race([answer, late]);
-    } finally {
-      timer?.cancel();
     }
   };
 
@@ -145,11 +141,9 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 
   const eventsOf = (model: string): Promise<JobEvents> => {
     const known = events.get(model);
-    if (known !== undefined) return known;
+    if (known !== undefined) return known.opening;
     const forget = () => {
-      if (events.get(model) !== opening) return;
-      events.delete(model);
-      openEvents.delete(model);
+      if (events.get(model) === listened) events.delete(model);
     };
     const idle = () => {
       forget();
@@ -157,9 +151,10 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     };
     const { client } = connected();
     const opening = openJobEvents({ clock, log, client, queue: queueOf(model), idle });
-    events.set(model, opening);
+    const listened: ListenedQueue = { opening, open: undefined };
+    events.set(model, listened);
     opening.then((open) => {
-      if (events.get(model) === opening) openEvents.set(model, open);
+      listened.open = open;
     }, forget);
     return opening;
   };
@@ -196,7 +191,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     };
     try {
       for (;;) {
-        const open = openEvents.get(model) ?? (await ask(() => eventsOf(model)));
+        const open = events.get(model)?.open ?? (await ask(() => eventsOf(model)));
         if (listening?.to !== open) {
           listening?.stop();
           listening = { to: open, stop: open.listen(id, told) };
@@ -231,9 +226,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 
   const shutDown = async () => {
     for (const waiter of [...waiters]) waiter();
-    for (const opening of events.values()) closeEvents(opening);
-    events.clear();
-    openEvents.clear();
+    closeAllEvents();
     await Promise.all(closings);
     await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
     queues.clear();

@@ -1,11 +1,5 @@
 import { randomBytes } from 'node:crypto';
-
-/** Percent-encoded outside A-Z a-z 0-9 _ . - */
-function encodeName(name: string): string {
-  return encodeURIComponent(name).replaceAll(/[!'()*~]/g, (character) => {
-    return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
-  });
-}
+import { encodeName } from './encode-name.ts';
 
 /** The BullMQ queue of a model. */
 export function jobQueueName(model: string): string {

@@ -1,6 +1,7 @@
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { QueueEvents } from 'bullmq';
 import type { RedisClient } from './redis-connection.ts';
+import { settledWithin } from './settled-within.ts';
 
 export interface JobEventsParts {
   readonly clock: Clock;
@@ -80,13 +81,8 @@ export async function openJobEvents(parts: JobEventsParts): Promise<JobEvents> {
 
   const shutDown = async () => {
     linger?.cancel();
-    let timer: Timer | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = clock.at(clock.nowUs() + CLOSE_MS_MAX * 1000, resolve);
-    });
     const closed = events.close().catch((error) => log.debug({ err: error }, 'events of a job queue not closed'));
-    await Promise.race([closed, late]);
-    timer?.cancel();
+    await settledWithin(CLOSE_MS_MAX, closed);
   };
 
   return {

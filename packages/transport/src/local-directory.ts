@@ -1,5 +1,6 @@
 import type { Epoch, ProcessId } from '@nereid/protocol';
 import type { Directory, DirectoryChange, ProcessRecord } from './directory.ts';
+import { createWatchers } from './watchers.ts';
 
 /** A directory within one process: always up to date, leases never run out. */
 export function createLocalDirectory<R>(): Directory<R> {
@@ -8,14 +9,7 @@ export function createLocalDirectory<R>(): Directory<R> {
   /** Highest epoch number given out per model; outlives releases, so that an epoch never comes twice. */
   const epochs = new Map<string, number>();
   const records = new Map<string, R>();
-  const listeners = new Set<(change: DirectoryChange) => void>();
-
-  const announce = (change: DirectoryChange) => {
-    queueMicrotask(() => {
-      // A copy: a listener may stop itself or add another; one that was stopped is not called again.
-      for (const listener of [...listeners]) if (listeners.has(listener)) listener(change);
-    });
-  };
+  const { tell: announce, watch } = createWatchers<DirectoryChange>();
 
   return {
     async register(process) {
@@ -53,11 +47,6 @@ export function createLocalDirectory<R>(): Directory<R> {
     },
     record: (model) => records.get(model),
     records: () => [...records.values()],
-    watch(listener) {
-      // Each call is a registration of its own, also of the same function.
-      const own = (change: DirectoryChange) => listener(change);
-      listeners.add(own);
-      return () => void listeners.delete(own);
-    },
+    watch,
   };
 }

@@ -13,6 +13,8 @@ const SILENCE_MS_MAX = 10_000;
 export const BLOCKING_S_MAX = 5;
 /** While Redis reads its data set it answers nothing but INFO; asked again after this. */
 const LOADING_LOOK_MS = 100;
+/** Redis breaks the connection of who sends a longer value (its proto-max-bulk-len). */
+export const VALUE_BYTES_MAX = 536_870_912;
 
 export type RedisClient = Redis | Cluster;
 
@@ -262,6 +264,11 @@ async function serverInfo(client: Redis): Promise<ServerInfo | undefined> {
     loading: fields.get('loading') === '1',
     replica: fields.get('role') === 'slave',
   };
+}
+
+/** True for an answer of Redis that says no, after which nothing was done; false where the connection broke. */
+export function isRefusal(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'ReplyError';
 }
 
 /** The `name:value` lines of INFO. */

@@ -10,6 +10,7 @@ import { createDirectoryLink, type DirectoryLink } from './directory-link.ts';
 import { createHeartbeat } from './heartbeat.ts';
 import type { RedisConnector } from './redis-connection.ts';
 import type { Timing } from './timing.ts';
+import { createWatchers } from './watchers.ts';
 
 /** A call that failed is repeated after this part of a heartbeat, until its time is over. */
 const REPEATS_PER_HEARTBEAT = 10;
@@ -51,7 +52,7 @@ export function createDirectoryOver<R>(link: DirectoryLink, options: DirectoryOp
   const { log, clock, timing, encode, decode } = options;
   const writer = randomUUID();
   const graceMs = Math.max(timing.lease_ms, timing.worker_registration_ms);
-  const watchers = createWatchers();
+  const watchers = createWatchers<DirectoryChange>();
   const claims = createDirectoryClaims(timing);
   const beliefs = createDirectoryBeliefs<R>({
     graceUs: graceMs * 1000,
@@ -79,7 +80,7 @@ export function createDirectoryOver<R>(link: DirectoryLink, options: DirectoryOp
   const take = (answer: DirectoryAnswer, changes: readonly DirectoryChange[] = []) => {
     const nowUs = clock.nowUs();
     const { run } = beliefs.since(nowUs);
-    watchers.announce([...changes, ...beliefs.apply(answer, nowUs)]);
+    for (const change of [...changes, ...beliefs.apply(answer, nowUs)]) watchers.tell(change);
     const isNewRun = run !== '' && run !== answer.run;
     if (isNewRun) log.warn({ run: answer.run }, 'Redis began anew: claiming again what this process holds');
     if (isNewRun || (noticed !== undefined && beliefs.isBehind(noticed))) heartbeat.soon();
@@ -225,25 +226,5 @@ export function createDirectoryOver<R>(link: DirectoryLink, options: DirectoryOp
     record: beliefs.record,
     records: beliefs.records,
     watch: watchers.watch,
-  };
-}
-
-/** Calls back in microtasks of their own, never inside a call of the directory. */
-function createWatchers() {
-  const listeners = new Set<(change: DirectoryChange) => void>();
-  return {
-    announce(changes: readonly DirectoryChange[]) {
-      for (const change of changes) {
-        queueMicrotask(() => {
-          for (const listener of [...listeners]) if (listeners.has(listener)) listener(change);
-        });
-      }
-    },
-    watch(listener: (change: DirectoryChange) => void) {
-      // Each call is a registration of its own, also of the same function.
-      const own = (change: DirectoryChange) => listener(change);
-      listeners.add(own);
-      return () => void listeners.delete(own);
-    },
   };
 }

@@ -5,9 +5,8 @@ import type { Interruptions } from './interruptions.ts';
 import type { MailboxLimits } from './mailbox.ts';
 import { readParcel } from './mailbox-parcel.ts';
 import type { NextTurn } from './next-turn.ts';
-import { BLOCKING_S_MAX, type RedisConnection } from './redis-connection.ts';
+import { BLOCKING_S_MAX, isRefusal, type RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
-import { isRefusal } from './redis-outbox.ts';
 import { type MailboxScripts, mailboxScripts } from './redis-scripts.ts';
 import { settledWithin } from './settled-within.ts';
 

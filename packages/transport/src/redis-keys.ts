@@ -1,4 +1,5 @@
 import { NereidError } from '@nereid/protocol';
+import { encodeName } from './encode-name.ts';
 
 interface RedisKeyRow {
   /** After the prefix. Its one `{…}` is the hash tag: no command spans two slots of a Cluster. */
@@ -119,16 +120,10 @@ export function redisKeys(prefix: string): RedisKeys {
   }
   const names = Object.entries(KEY_TABLE).map(([name, { pattern }]) => {
     const [before = '', after = ''] = pattern.split(TAG);
-    return [name, (tag: string) => `${prefix}:${before}{${encodeTag(tag)}}${after}`];
+    // A brace within a name would end the hash tag.
+    return [name, (tag: string) => `${prefix}:${before}{${encodeName(tag)}}${after}`];
   });
   return Object.fromEntries(names) as RedisKeys;
-}
-
-/** A model's name may hold any character; a brace within would end the hash tag. */
-function encodeTag(tag: string): string {
-  return tag.replace(/[^A-Za-z0-9_.-]+/g, encodeURIComponent).replace(/[!'()*~]/g, (character) => {
-    return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
-  });
 }
 
 /** The table of keys for docs/redis.md. */

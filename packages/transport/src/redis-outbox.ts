@@ -3,9 +3,9 @@ import type { Clock, Log } from '@nereid/runtime';
 import type { Stored } from './blob-redis.ts';
 import type { Interruptions } from './interruptions.ts';
 import type { RefusalReason } from './mailbox.ts';
-import { packParcels } from './mailbox-parcel.ts';
+import { FRAME_LENGTH_BYTES, packParcels } from './mailbox-parcel.ts';
 import type { NextTurn } from './next-turn.ts';
-import type { RedisConnection } from './redis-connection.ts';
+import { isRefusal, type RedisConnection, VALUE_BYTES_MAX } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { type MailboxScripts, PUSH_GONE } from './redis-scripts.ts';
 
@@ -16,8 +16,8 @@ const PUSH_BYTES_MAX = 4_194_304;
 /** What waits in this process to be pushed, to all receivers; beyond it a send is refused as 'full'. */
 const WAITING_MESSAGES_MAX = 131_072;
 const WAITING_BYTES_MAX = 268_435_456;
-/** Redis breaks the connection of who sends a longer value (its proto-max-bulk-len). */
-const FRAME_BYTES_MAX = 536_870_912;
+/** Alone in its parcel. */
+const FRAME_BYTES_MAX = VALUE_BYTES_MAX - FRAME_LENGTH_BYTES;
 /**
  * What waited longer than this for Redis to come back is dropped unsaid: its sender's protocol has sent it again or
  * given it up by then, and its epoch is most likely over.
@@ -214,9 +214,4 @@ function takeBatch(lane: Outgoing[]): Outgoing[] {
 function dropOld(lane: Outgoing[], nowUs: number): Outgoing[] {
   const fresh = lane.findIndex(({ sentUs }) => nowUs - sentUs <= HELD_MS_MAX * 1_000);
   return lane.splice(0, fresh < 0 ? lane.length : fresh);
-}
-
-/** True for an answer of Redis that says no, after which nothing was done; false where the connection broke. */
-export function isRefusal(error: unknown): error is Error {
-  return error instanceof Error && error.name === 'ReplyError';
 }
