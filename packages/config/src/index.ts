@@ -15,7 +15,7 @@ export {
   modelSignature,
   type TensorSignature,
 } from './model-signature.ts';
-export { backendSettings, DEFAULTS, type Options } from './options.ts';
+export { backendSettings, DEFAULTS, type Options, TIME_SCALE_MAX, TIME_SCALE_MIN } from './options.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
 export { parseModelConfig } from './parse-model-config.ts';
 export { LOAD_FAILED, type ModelSource, modelVersions, type ReadModelOptions, readModel } from './read-model.ts';

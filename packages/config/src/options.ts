@@ -37,8 +37,8 @@ const INT32_MAX = 2_147_483_647;
 /** Node's timers take no longer delay. */
 const EXIT_TIMEOUT_S_MAX = 2_000_000;
 /** Below this the margins of leases are shorter than a pause for garbage. */
-const TIME_SCALE_MIN = 0.1;
-const TIME_SCALE_MAX = 100;
+export const TIME_SCALE_MIN = 0.1;
+export const TIME_SCALE_MAX = 100;
 /** Its parts are checked by who connects. */
 const REDIS_URL = /^(?:(?:rediss?|redis-sentinel):\/\/\S+|unix:\/\/(?:\S+@)?\/.+)?$/;
 /** Without braces: each key has a hash tag of its own, and the first one in a key counts. */
@@ -228,7 +228,7 @@ export const optionsSchema = z.strictObject({
       ...redis,
       roles: SERVE_ONLY,
       description:
-        'auto: roles in one process pass messages by reference. redis: they pass them through Redis, as separate processes do.',
+        'auto: roles in one process pass messages by reference. redis: they pass them through the Redis of --redis-url, as separate processes do.',
     }),
   dataDir: z
     .string()
@@ -355,6 +355,9 @@ export function optionsConflict(options: Options, role?: FlagRole): string | und
     ) {
       return `--metrics-port and --http-port are both ${options.httpPort}: give each a port of its own`;
     }
+  }
+  if (options.lane === 'redis' && options.redisUrl === '') {
+    return '--lane=redis needs --redis-url: the private Redis is for jobs alone';
   }
   if (role !== 'worker' && isClusterUrl(options.redisUrl) && !hasHashTag(options.jobPrefix)) {
     return `--job-prefix=${options.jobPrefix} has no hash tag, so that a Redis Cluster cannot keep a queue in one place: give e.g. --job-prefix='{bull-%m}'`;

@@ -19,7 +19,7 @@ export function seededRandom(seed: number): Random {
   };
 }
 
-/** A process id, new at each start: `gw-`, `co-` or `wk-` and twelve random letters and digits. */
+/** An id, new at each start, of a role's mailbox or (`bl`) of a process' blobs: the prefix, `-` and twelve random hex digits. */
 export function newProcessId(prefix: 'gw' | 'co' | 'wk' | 'bl'): string {
   return `${prefix}-${randomBytes(6).toString('hex')}`;
 }

@@ -1,10 +1,11 @@
-import { LIMITS } from '@nereid/config';
+import { LIMITS, TIME_SCALE_MAX, TIME_SCALE_MIN } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import type { ServerOptions } from './server-options.ts';
 
 const PORT_MAX = 65_535;
 const BOOLEANS = ['exitOnError', 'strictReadiness', 'autoCompleteConfig'] as const;
 const CONTROL_MODES: readonly unknown[] = ['none', 'explicit'];
+const LANES: readonly unknown[] = ['auto', 'redis'];
 
 /**
  * Throws INVALID_ARG naming the first option that cannot be used. Callers in plain JavaScript send
@@ -18,6 +19,7 @@ export function checkServerOptions(options: ServerOptions): void {
     throw wrong('modelControlMode', "'none' or 'explicit'");
   }
   if (loadModels !== undefined && !isTexts(loadModels)) throw wrong('loadModels', 'an array of names');
+  checkCluster(options);
   for (const name of BOOLEANS) {
     if (options[name] !== undefined && typeof options[name] !== 'boolean') throw wrong(name, 'true or false');
   }
@@ -33,6 +35,16 @@ export function checkServerOptions(options: ServerOptions): void {
     }
     checkInteger(`${name}.port`, listener.port, 0, PORT_MAX);
   }
+}
+
+function checkCluster({ redis, lane, timeScale, workerModels }: ServerOptions): void {
+  if (redis !== undefined && !isTexts([redis?.url])) throw wrong('redis', 'an object with a url');
+  if (lane !== undefined && !LANES.includes(lane)) throw wrong('lane', "'auto' or 'redis'");
+  if (lane === 'redis' && redis === undefined) throw wrong('lane', "'auto' where no redis is given");
+  if (timeScale !== undefined && !(timeScale >= TIME_SCALE_MIN && timeScale <= TIME_SCALE_MAX)) {
+    throw wrong('timeScale', `a number from ${TIME_SCALE_MIN} to ${TIME_SCALE_MAX}`);
+  }
+  if (workerModels !== undefined && !isTexts(workerModels)) throw wrong('workerModels', 'an array of globs');
 }
 
 function isTexts(value: unknown): boolean {

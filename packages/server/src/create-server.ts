@@ -1,28 +1,19 @@
 import { setMaxListeners } from 'node:events';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ModelRecord } from '@nereid/config';
 import type { Coordinator, LoadFailure } from '@nereid/coordinator';
 import type { Gateway } from '@nereid/gateway';
 import { NereidError } from '@nereid/protocol';
-import type { systemClock } from '@nereid/runtime';
-import type { Directory, RedisConnector } from '@nereid/transport';
 import type { Worker } from '@nereid/worker';
 import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
 import { results, thrownError } from './infer-results.ts';
 import { type InferInput, type InferResult, inferRequest, inferResult } from './infer-values.ts';
 import { modelFiles } from './model-files.ts';
-import { type OpenedJobs, openClusterJobs, openPrivateJobs } from './open-jobs.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
+import { openUrls, type ProcessUrls } from './process-urls.ts';
 import { addRoleMetrics, coordinatorFigures, gatewayFigures, workerFigures } from './role-metrics.ts';
-import {
-  jobsParts,
-  loadAtStart,
-  newCoordinator,
-  newGateway,
-  newHttpServer,
-  newMetricsServer,
-  startWorker,
-} from './roles.ts';
+import { addCoordinator, addHttp, addJobs, addMetrics, addWorker, loadAtStart, newGateway } from './roles.ts';
 import type { ServerOptions } from './server-options.ts';
 
 /** A running server: gateway, coordinator and worker in this process. */
@@ -63,14 +54,6 @@ export interface Server {
   counts(): ServerCounts;
 }
 
-/** Bound addresses and ports (`http://0.0.0.0:8000`); a listener that was not asked for is absent. */
-export interface ProcessUrls {
-  readonly http?: string;
-  readonly metrics?: string;
-  /** The Redis in use, without user and password; absent where there is none. */
-  readonly redis?: string;
-}
-
 export interface ServerCounts {
   /** Requests that somebody waits for. */
   readonly waiting: number;
@@ -93,80 +76,46 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 }
 
 async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Server> {
-  const { shared, directory, registry, lifecycle, leftMs } = parts;
+  const { shared, connector, registry, lifecycle } = parts;
   const gpus = await countGpus();
   // In a cluster other machines may hold the models: each worker goes by its own GPUs.
-  const files = modelFiles(options, parts.connector === undefined ? gpus : undefined);
+  const files = modelFiles(options, connector === undefined ? gpus : undefined);
 
-  // Parts stop in reverse order: HTTP first, metrics last, as Triton's do.
-  const { connector } = parts;
+  // Parts stop in reverse order: HTTP first, metrics after the roles, as Triton does.
   const gateway = newGateway(shared, options);
-  const jobs = await lifecycle.add(
-    'jobs',
-    async () =>
-      connector === undefined
-        ? openPrivateJobs(options.privateRedis, jobsParts(options, shared))
-        : openClusterJobs(connector, jobsParts(options, shared)),
-    (opened) => opened.close(),
-  );
-  const metrics = await lifecycle.add(
-    'metrics',
-    async () => newMetricsServer(options.metrics, registry, gateway, shared.log),
-    async (started) => started?.close(),
-  );
-  const worker = await lifecycle.add(
-    'worker',
-    () => startWorker(shared, options, files, gpus),
-    (started) => started.stop(leftMs()),
-  );
+  const jobs = await addJobs(parts, options);
+  const metrics = await addMetrics(parts, options, gateway);
+  const worker = await addWorker(parts, options, files, gpus);
   await lifecycle.add(
     'gateway',
     () => gateway.start(),
     () => gateway.close(),
   );
-  const coordinator = await lifecycle.add(
-    'coordinator',
-    async () => newCoordinator(shared, registry, options, files, jobs),
-    (started) => started.stop(leftMs()),
-  );
+  const coordinator = await addCoordinator(parts, options, files, jobs);
   addRoleMetrics(registry, [gatewayFigures(gateway, jobs), coordinatorFigures(coordinator), workerFigures(worker)]);
   const loadFailures = await loadAtStart(coordinator, options.exitOnError ?? true);
-  const http = await lifecycle.add(
-    'http',
-    async () => newHttpServer(options, gateway, shared, jobs),
-    async (started) => started?.close(leftMs()),
-  );
-  const urls = {
-    ...(http === undefined ? {} : { http: (await http.listen()).url }),
-    ...(metrics === undefined ? {} : { metrics: (await metrics.listen()).url }),
-    ...redisUrl(connector, jobs),
-  };
+  const http = await addHttp(parts, options, gateway, jobs);
+  const urls = await openUrls({ http, metrics, redis: connector?.url ?? jobs.queues?.url });
 
-  const stop: Server['stop'] = (limits) => {
+  const stop: Server['stop'] = async (limits) => {
     // Not ready and no new work on any door, then the doors close from the outside in.
     gateway.drain();
+    // What was accepted in this turn is on its way to the coordinator, which refuses all once it stops.
+    await nextTurn();
     return parts.stop(limits);
   };
-  const { clock } = shared;
-  return { urls, loadFailures, stop, ...callsTo({ clock, directory, gateway, coordinator, worker }) };
-}
-
-function redisUrl(connector: RedisConnector | undefined, jobs: OpenedJobs): Pick<ProcessUrls, 'redis'> {
-  const url = connector?.url ?? jobs.queues?.url;
-  return url === undefined ? {} : { redis: url };
+  return { urls, loadFailures, stop, ...callsTo({ parts, gateway, coordinator, worker }) };
 }
 
 interface Started {
-  readonly clock: ReturnType<typeof systemClock>;
-  readonly directory: Directory<ModelRecord>;
+  readonly parts: ProcessParts;
   readonly gateway: Gateway;
   readonly coordinator: Coordinator;
   readonly worker: Worker;
 }
 
 /** The server's calls, each handed to the part that knows. */
-function callsTo(parts: Started): Omit<Server, 'urls' | 'loadFailures' | 'stop'> {
-  const { clock, directory, gateway, coordinator, worker } = parts;
+function callsTo({ parts, gateway, coordinator, worker }: Started): Omit<Server, 'urls' | 'loadFailures' | 'stop'> {
   return {
     async infer(input, { signal } = {}) {
       const outcome = await gateway.infer(inferRequest(input), checkedSignal(signal));
@@ -176,7 +125,7 @@ function callsTo(parts: Started): Omit<Server, 'urls' | 'loadFailures' | 'stop'>
     inferStream: (input, { signal } = {}) => results(gateway.inferStream(inferRequest(input), checkedSignal(signal))),
     loadModel: (name) => coordinator.loadModel(name),
     unloadModel: (name) => coordinator.unloadModel(name),
-    models: () => directory.records().toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+    models: parts.models,
     live: () => gateway.live(),
     ready: () => gateway.ready(),
     counts: () => ({
@@ -184,7 +133,7 @@ function callsTo(parts: Started): Omit<Server, 'urls' | 'loadFailures' | 'stop'>
       queued: coordinator.counts.queued,
       running: coordinator.counts.running,
       batches: worker.counters().batches,
-      timers: clock.liveTimers,
+      timers: parts.shared.clock.liveTimers,
     }),
   };
 }

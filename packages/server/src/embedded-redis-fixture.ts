@@ -86,7 +86,7 @@ export async function startHolder(path: string): Promise<Holder> {
       searchPath: process.env.PATH,
     });
     process.stdin.on('end', () => process.exit(1)).resume();
-    console.log(JSON.stringify({ url: redis.url, pid: redis.pid }));`;
+    process.stdout.write(JSON.stringify({ url: redis.url, pid: redis.pid }));`;
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program, path], {
     cwd: new URL('.', import.meta.url).pathname,
     stdio: ['pipe', 'pipe', 'inherit'],

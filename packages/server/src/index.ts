@@ -9,7 +9,8 @@ export {
   type Parameters,
   type ParameterValue,
 } from '@nereid/protocol';
-export { createServer, type ProcessUrls, type Server, type ServerCounts } from './create-server.ts';
+export { createServer, type Server, type ServerCounts } from './create-server.ts';
 export type { InferInput, InferResult, TensorInput, TensorOutput } from './infer-values.ts';
+export type { ProcessUrls } from './process-urls.ts';
 export type { HttpOptions, ListenerOptions, RedisOptions, ServerOptions } from './server-options.ts';
 export { type GatewayOptions, type RoleName, type RoleProcess, startRole } from './start-role.ts';

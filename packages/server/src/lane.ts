@@ -1,4 +1,4 @@
-import { decodeModelConfig, encodeModelConfig, LIMITS, type ModelRecord } from '@nereid/config';
+import { DEFAULTS, decodeModelConfig, encodeModelConfig, LIMITS, type ModelRecord } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import {
@@ -27,7 +27,6 @@ export interface Lane {
 }
 
 const MAILBOX_LIMITS = { messages_max: LIMITS.mailbox_messages_max, bytes_max: LIMITS.mailbox_bytes_max };
-export const REDIS_PREFIX = 'nereid';
 
 /** `reason` of the errors about a Redis that cannot be used. */
 export const REDIS_UNUSABLE = 'redis_unusable';
@@ -52,7 +51,7 @@ export interface RedisLaneParts {
 /** A process of a cluster. Throws UNAVAILABLE with REDIS_UNUSABLE where the Redis cannot be used, with the fix. */
 export async function openRedisLane(parts: RedisLaneParts): Promise<Lane> {
   const { redis, name, clock, log, timing } = parts;
-  const prefix = redis.prefix ?? REDIS_PREFIX;
+  const prefix = redis.prefix ?? DEFAULTS.redis_prefix;
   const closers: (() => unknown)[] = [];
   /** Last opened first. */
   const close = async () => {

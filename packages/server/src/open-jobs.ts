@@ -12,7 +12,7 @@ import {
 } from '@nereid/transport';
 import { openDataDirectory } from './data-directory.ts';
 import { startEmbeddedRedis } from './embedded-redis.ts';
-import { REDIS_PREFIX, redisUnusable } from './lane.ts';
+import { redisUnusable } from './lane.ts';
 import type { PrivateRedisOptions } from './server-options.ts';
 
 /** Where jobs are. */
@@ -36,8 +36,7 @@ const NONE: OpenedJobs = { queues: undefined, hint: undefined, close: async () =
  * Jobs in the cluster's Redis, whose connector closes with its lane. Throws INVALID_ARG for a prefix
  * that a Cluster cannot use, UNAVAILABLE with REDIS_UNUSABLE for one that its user may not use.
  */
-export async function openClusterJobs(connector: RedisConnector | undefined, parts: JobsParts): Promise<OpenedJobs> {
-  if (connector === undefined) return NONE;
+export async function openClusterJobs(connector: RedisConnector, parts: JobsParts): Promise<OpenedJobs> {
   // BullMQ's scripts use several keys of a queue at once.
   const prefix = parts.prefix ?? DEFAULTS.job_prefix;
   if (connector.cluster && !hasHashTag(prefix)) {
@@ -61,7 +60,6 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
   if (given === undefined) return NONE;
   const { clock, log } = parts;
   const dataDirectory = await openDataDirectory(given.dataDirectory);
-  let connector: RedisConnector | undefined;
   const stops: (() => Promise<void>)[] = [() => dataDirectory.close()];
   const close = async () => {
     for (let stop = stops.pop(); stop !== undefined; stop = stops.pop()) await stop();
@@ -74,17 +72,13 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
     }
     const { redis } = started;
     stops.push(() => redis.stop());
-    connector = connectRedis(redis.url, { name: 'serve' });
-    await checkRedis(connector, { allowEvicting: false, prefix: REDIS_PREFIX });
-    const opened = connector;
-    const queues = jobQueues(opened, parts);
-    stops.push(async () => {
-      await queues.close();
-      opened.close();
-    });
+    const connector = connectRedis(redis.url, { name: 'serve' });
+    stops.push(async () => connector.close());
+    await checkRedis(connector, { allowEvicting: false, prefix: DEFAULTS.redis_prefix });
+    const queues = jobQueues(connector, parts);
+    stops.push(() => queues.close());
     return { queues, hint: undefined, close };
   } catch (failure) {
-    connector?.close();
     await close();
     throw failure instanceof NereidError
       ? failure

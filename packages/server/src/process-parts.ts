@@ -7,7 +7,7 @@ import {
   type Registry,
   systemClock,
 } from '@nereid/runtime';
-import { type Directory, type RedisConnector, timing } from '@nereid/transport';
+import { type RedisConnector, timing } from '@nereid/transport';
 import { openLocalLane, openRedisLane } from './lane.ts';
 import type { Shared } from './roles.ts';
 import type { ServerOptions } from './server-options.ts';
@@ -17,7 +17,8 @@ const STOP_DEADLINE_MS = DEFAULTS.exit_timeout_s * 1000;
 /** What any process of ours is made of before its roles. */
 export interface ProcessParts {
   readonly shared: Shared & { readonly clock: ReturnType<typeof systemClock> };
-  readonly directory: Directory<ModelRecord>;
+  /** Every model known, by name. */
+  models(): readonly ModelRecord[];
   /** Of the cluster's Redis; undefined where the server is by itself. */
   readonly connector: RedisConnector | undefined;
   readonly registry: Registry;
@@ -49,7 +50,7 @@ export async function startProcess<T>(
 async function processParts(name: string, options: ServerOptions, lifecycle: Lifecycle): Promise<ProcessParts> {
   const clock = systemClock();
   const log = options.log ?? createLog({ level: 'silent' });
-  const times = options.redis === undefined ? undefined : timing(options.timeScale ?? 1);
+  const times = options.redis === undefined ? undefined : timing(options.timeScale ?? DEFAULTS.time_scale);
   const lane = await lifecycle.add(
     'lane',
     async () =>
@@ -67,7 +68,7 @@ async function processParts(name: string, options: ServerOptions, lifecycle: Lif
       directory: lane.directory,
       ...(times === undefined ? {} : { timing: times }),
     },
-    directory: lane.directory,
+    models: () => lane.directory.records().toSorted((a, b) => (a.name < b.name ? -1 : 1)),
     connector: lane.connector,
     registry: createRegistry(),
     lifecycle,

@@ -1,4 +1,4 @@
-/** Each role as it is started in a process, alone or with the others. */
+/** Each role as it is started in a process, alone or with the others; the process stops it. */
 import { DEFAULTS, LIMITS, LOAD_FAILED, type ModelRecord } from '@nereid/config';
 import { type Coordinator, createCoordinator, type LoadFailure } from '@nereid/coordinator';
 import {
@@ -11,13 +11,14 @@ import {
   type MetricsServer,
 } from '@nereid/gateway';
 import { NereidError } from '@nereid/protocol';
-import { type Clock, type Log, newProcessId, packageVersion, type Registry } from '@nereid/runtime';
+import { type Clock, type Log, newProcessId, packageVersion } from '@nereid/runtime';
 import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
 import { createWorker, type Worker } from '@nereid/worker';
 import { globMatcher } from './glob.ts';
 import type { ModelFiles } from './model-files.ts';
-import type { JobsParts, OpenedJobs } from './open-jobs.ts';
-import type { ListenerOptions, ServerOptions } from './server-options.ts';
+import { type OpenedJobs, openClusterJobs, openPrivateJobs } from './open-jobs.ts';
+import type { ProcessParts } from './process-parts.ts';
+import type { ServerOptions } from './server-options.ts';
 
 /** What the roles of a process share. */
 export interface Shared {
@@ -29,8 +30,16 @@ export interface Shared {
   readonly timing?: Timing;
 }
 
-export function jobsParts(options: ServerOptions, { clock, log, timing: given }: Shared): JobsParts {
-  return { prefix: options.jobPrefix, clock, log, timing: given ?? timing(options.timeScale ?? 1) };
+/** Jobs in the cluster's Redis, or in a private one where the process is by itself. */
+export function addJobs({ lifecycle, connector, shared }: ProcessParts, options: ServerOptions): Promise<OpenedJobs> {
+  const { clock, log } = shared;
+  const times = shared.timing ?? timing(options.timeScale ?? DEFAULTS.time_scale);
+  const parts = { prefix: options.jobPrefix, clock, log, timing: times };
+  return lifecycle.add(
+    'jobs',
+    () => (connector === undefined ? openPrivateJobs(options.privateRedis, parts) : openClusterJobs(connector, parts)),
+    (opened) => opened.close(),
+  );
 }
 
 export function newGateway(shared: Shared, options: ServerOptions): Gateway {
@@ -42,46 +51,51 @@ export function newGateway(shared: Shared, options: ServerOptions): Gateway {
   });
 }
 
-export async function startWorker(
-  shared: Shared,
+export function addWorker(
+  { lifecycle, leftMs, shared }: ProcessParts,
   options: ServerOptions,
   files: Pick<ModelFiles, 'findModel' | 'hashModel'>,
   gpus: number,
 ): Promise<Worker> {
-  const worker = createWorker({
-    ...shared,
-    id: newProcessId('wk'),
-    findModel: files.findModel,
-    hashModel: files.hashModel,
-    gpus,
-    backendSettings: options.backendConfig ?? {},
-    loadsMax: options.modelLoadThreads ?? DEFAULTS.model_load_threads,
-    limits: LIMITS,
-    ...(options.workerModels === undefined ? {} : { holds: globMatcher(options.workerModels) }),
-  });
-  await worker.start();
-  return worker;
+  const start = async () => {
+    const worker = createWorker({
+      ...shared,
+      id: newProcessId('wk'),
+      findModel: files.findModel,
+      hashModel: files.hashModel,
+      gpus,
+      backendSettings: options.backendConfig ?? {},
+      loadsMax: options.modelLoadThreads ?? DEFAULTS.model_load_threads,
+      limits: LIMITS,
+      ...(options.workerModels === undefined ? {} : { holds: globMatcher(options.workerModels) }),
+    });
+    await worker.start();
+    return worker;
+  };
+  return lifecycle.add('worker', start, (worker) => worker.stop(leftMs()));
 }
 
-export function newCoordinator(
-  shared: Shared,
-  registry: Registry,
+/** It loads nothing yet: `loadAtStart` does. */
+export function addCoordinator(
+  { lifecycle, leftMs, shared, registry }: ProcessParts,
   options: ServerOptions,
   files: ModelFiles,
   jobs: OpenedJobs,
-): Coordinator {
-  return createCoordinator({
-    ...shared,
-    id: newProcessId('co'),
-    registry,
-    reader: files.reader,
-    jobs: jobs.queues,
-    options: {
-      controlMode: options.modelControlMode ?? 'none',
-      ...(options.loadModels === undefined ? {} : { loadModels: options.loadModels }),
-      ...(options.modelLoadThreads === undefined ? {} : { modelLoadThreads: options.modelLoadThreads }),
-    },
-  });
+): Promise<Coordinator> {
+  const start = async () =>
+    createCoordinator({
+      ...shared,
+      id: newProcessId('co'),
+      registry,
+      reader: files.reader,
+      jobs: jobs.queues,
+      options: {
+        controlMode: options.modelControlMode ?? 'none',
+        ...(options.loadModels === undefined ? {} : { loadModels: options.loadModels }),
+        ...(options.modelLoadThreads === undefined ? {} : { modelLoadThreads: options.modelLoadThreads }),
+      },
+    });
+  return lifecycle.add('coordinator', start, (coordinator) => coordinator.stop(leftMs()));
 }
 
 /** Loads what the control mode asks for. Throws the first failure where `exitOnError` is set. */
@@ -94,24 +108,29 @@ export async function loadAtStart(coordinator: Coordinator, exitOnError: boolean
   throw new NereidError(first.error.code, text, { reason: LOAD_FAILED });
 }
 
-export function newHttpServer(
+/** The HTTP listener, not listening yet; undefined where none is asked for. */
+export async function addHttp(
+  { lifecycle, leftMs, shared }: ProcessParts,
   options: ServerOptions,
   gateway: Gateway,
-  { clock, log, directory }: Shared,
   { queues }: OpenedJobs,
-): HttpServer | undefined {
-  if (options.http === undefined) return undefined;
-  return createHttpServer({
-    gateway,
-    clock,
-    log,
-    ...(queues === undefined ? {} : { jobs: createJobs({ queues, directory, clock }) }),
-    serverId: options.id ?? DEFAULTS.server_id,
-    version: packageVersion(import.meta.url),
-    address: options.http.address ?? DEFAULTS.address,
-    port: options.http.port,
-    maxInputBytes: options.http.maxInputBytes ?? LIMITS.body_bytes_max,
-  });
+): Promise<HttpServer | undefined> {
+  const { http } = options;
+  if (http === undefined) return undefined;
+  const { clock, log, directory } = shared;
+  const start = async () =>
+    createHttpServer({
+      gateway,
+      clock,
+      log,
+      ...(queues === undefined ? {} : { jobs: createJobs({ queues, directory, clock }) }),
+      serverId: options.id ?? DEFAULTS.server_id,
+      version: packageVersion(import.meta.url),
+      address: http.address ?? DEFAULTS.address,
+      port: http.port,
+      maxInputBytes: http.maxInputBytes ?? LIMITS.body_bytes_max,
+    });
+  return lifecycle.add('http', start, (server) => server.close(leftMs()));
 }
 
 /** What a metrics port tells of its process besides the metrics. */
@@ -120,19 +139,21 @@ export interface Health {
   ready(): boolean;
 }
 
-export function newMetricsServer(
-  listener: ListenerOptions | undefined,
-  registry: Registry,
+/** The metrics listener, not listening yet; undefined where none is asked for. */
+export async function addMetrics(
+  { lifecycle, shared, registry }: ProcessParts,
+  { metrics }: ServerOptions,
   health: Health,
-  log: Log,
-): MetricsServer | undefined {
-  if (listener === undefined) return undefined;
-  return createMetricsServer({
-    registry,
-    log,
-    address: listener.address ?? DEFAULTS.address,
-    port: listener.port,
-    live: () => health.live(),
-    ready: () => health.ready(),
-  });
+): Promise<MetricsServer | undefined> {
+  if (metrics === undefined) return undefined;
+  const start = async () =>
+    createMetricsServer({
+      registry,
+      log: shared.log,
+      address: metrics.address ?? DEFAULTS.address,
+      port: metrics.port,
+      live: () => health.live(),
+      ready: () => health.ready(),
+    });
+  return lifecycle.add('metrics', start, (server) => server.close());
 }

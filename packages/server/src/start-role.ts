@@ -3,20 +3,20 @@ import type { LoadFailure } from '@nereid/coordinator';
 import { NereidError } from '@nereid/protocol';
 import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
-import type { ProcessUrls, ServerCounts } from './create-server.ts';
+import type { ServerCounts } from './create-server.ts';
 import { modelFiles, ownModelFiles } from './model-files.ts';
-import { type OpenedJobs, openClusterJobs } from './open-jobs.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
+import { openUrls, type ProcessUrls } from './process-urls.ts';
 import { addRoleMetrics, coordinatorFigures, gatewayFigures, workerFigures } from './role-metrics.ts';
 import {
+  addCoordinator,
+  addHttp,
+  addJobs,
+  addMetrics,
+  addWorker,
   type Health,
-  jobsParts,
   loadAtStart,
-  newCoordinator,
   newGateway,
-  newHttpServer,
-  newMetricsServer,
-  startWorker,
 } from './roles.ts';
 import type { ServerOptions } from './server-options.ts';
 
@@ -54,63 +54,50 @@ export async function startRole(role: RoleName, given: GatewayOptions): Promise<
 }
 
 async function startGateway(options: ServerOptions, parts: ProcessParts): Promise<RoleProcess> {
-  const { shared, lifecycle, leftMs } = parts;
+  const { shared, connector, lifecycle, leftMs, models } = parts;
   const gateway = newGateway(shared, options);
-  const metrics = await addMetrics(options, parts, gateway);
-  const jobs = await addJobs(options, parts);
+  const metrics = await addMetrics(parts, options, gateway);
+  const jobs = await addJobs(parts, options);
   addRoleMetrics(parts.registry, [gatewayFigures(gateway, jobs)]);
   await lifecycle.add(
     'gateway',
     () => gateway.start(),
     () => gateway.close(leftMs()),
   );
-  const http = await lifecycle.add(
-    'http',
-    async () => newHttpServer(options, gateway, shared, jobs),
-    async (started) => started?.close(leftMs()),
-  );
-  const urls = { ...(await metrics()), ...(http === undefined ? {} : { http: (await http.listen()).url }) };
+  const http = await addHttp(parts, options, gateway, jobs);
+  const urls = await openUrls({ http, metrics, redis: connector?.url });
   const stop: RoleProcess['stop'] = (limits) => {
     gateway.drain();
     return parts.stop(limits);
   };
-  return { urls, loadFailures: [], stop, ...common(parts), live: gateway.live, ready: gateway.ready };
+  return { urls, loadFailures: [], stop, models, counts: noBatches, live: gateway.live, ready: gateway.ready };
 }
 
 async function startCoordinator(options: ServerOptions, parts: ProcessParts): Promise<RoleProcess> {
-  const { shared, registry, lifecycle, leftMs } = parts;
+  const { connector, registry, models, stop } = parts;
   const health = startHealth();
-  const metrics = await addMetrics(options, parts, health);
+  const metrics = await addMetrics(parts, options, health);
   // Each worker goes by the GPUs of its own machine.
   const files = modelFiles(options, undefined);
-  const jobs = await addJobs(options, parts);
-  const coordinator = await lifecycle.add(
-    'coordinator',
-    async () => newCoordinator(shared, registry, options, files, jobs),
-    (started) => started.stop(leftMs()),
-  );
+  const jobs = await addJobs(parts, options);
+  const coordinator = await addCoordinator(parts, options, files, jobs);
   addRoleMetrics(registry, [coordinatorFigures(coordinator)]);
-  const urls = await metrics();
+  const urls = await openUrls({ metrics, redis: connector?.url });
   const loadFailures = await loadAtStart(coordinator, options.exitOnError ?? true);
   health.started = true;
-  return { urls, loadFailures, stop: parts.stop, ...common(parts), ...health };
+  return { urls, loadFailures, stop, models, counts: noBatches, ...health };
 }
 
 async function startWorkerRole(options: ServerOptions, parts: ProcessParts): Promise<RoleProcess> {
-  const { shared, lifecycle, leftMs } = parts;
+  const { connector, registry, models, stop } = parts;
   const health = startHealth();
-  const metrics = await addMetrics(options, parts, health);
-  const files = ownModelFiles(options);
-  const gpus = await countGpus();
-  const worker = await lifecycle.add(
-    'worker',
-    () => startWorker(shared, options, files, gpus),
-    (started) => started.stop(leftMs()),
-  );
-  addRoleMetrics(parts.registry, [workerFigures(worker)]);
+  const metrics = await addMetrics(parts, options, health);
+  const worker = await addWorker(parts, options, ownModelFiles(options), await countGpus());
+  addRoleMetrics(registry, [workerFigures(worker)]);
   health.started = true;
+  const urls = await openUrls({ metrics, redis: connector?.url });
   const counts = () => ({ batches: worker.counters().batches });
-  return { urls: await metrics(), loadFailures: [], stop: parts.stop, ...common(parts), counts, ...health };
+  return { urls, loadFailures: [], stop, models, counts, ...health };
 }
 
 /** Ready once started. */
@@ -119,31 +106,6 @@ function startHealth(): Health & { started: boolean } {
   return health;
 }
 
-/** Adds the metrics listener, which stops last; the returned call lets it listen. */
-async function addMetrics(options: ServerOptions, parts: ProcessParts, health: Health) {
-  const { lifecycle, registry, shared, connector } = parts;
-  const metrics = await lifecycle.add(
-    'metrics',
-    async () => newMetricsServer(options.metrics, registry, health, shared.log),
-    async (started) => started?.close(),
-  );
-  return async (): Promise<ProcessUrls> => ({
-    ...(metrics === undefined ? {} : { metrics: (await metrics.listen()).url }),
-    ...(connector === undefined ? {} : { redis: connector.url }),
-  });
-}
-
-function addJobs(options: ServerOptions, { lifecycle, connector, shared }: ProcessParts): Promise<OpenedJobs> {
-  return lifecycle.add(
-    'jobs',
-    async () => openClusterJobs(connector, jobsParts(options, shared)),
-    (opened) => opened.close(),
-  );
-}
-
-function common({ directory }: ProcessParts): Pick<RoleProcess, 'models' | 'counts'> {
-  return {
-    models: () => directory.records().toSorted((a, b) => (a.name < b.name ? -1 : 1)),
-    counts: () => ({ batches: 0 }),
-  };
+function noBatches(): Pick<ServerCounts, 'batches'> {
+  return { batches: 0 };
 }
