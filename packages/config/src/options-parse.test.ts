@@ -240,7 +240,6 @@ describe('refusals name the flag and what is allowed', () => {
       ['--worker-models=a,,b'],
       "--worker-models: '' is not allowed; give names of models with commas between them; * stands for any text, ? for one character",
     ],
-    [['--lane=redis'], '--lane=redis needs --redis-url: the private Redis is for jobs alone'],
     [
       ['--http-port=9000', '--metrics-port=9000'],
       '--metrics-port and --http-port are both 9000: give each a port of its own',

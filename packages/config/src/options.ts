@@ -228,7 +228,7 @@ export const optionsSchema = z.strictObject({
       ...redis,
       roles: SERVE_ONLY,
       description:
-        'auto: roles in one process pass messages by reference. redis: they pass them through the Redis of --redis-url, as separate processes do.',
+        'auto: roles in one process pass messages by reference. redis: they pass them through the Redis of --redis-url, or the private one without it, as separate processes do.',
     }),
   dataDir: z
     .string()
@@ -355,9 +355,6 @@ export function optionsConflict(options: Options, role?: FlagRole): string | und
     ) {
       return `--metrics-port and --http-port are both ${options.httpPort}: give each a port of its own`;
     }
-  }
-  if (options.lane === 'redis' && options.redisUrl === '') {
-    return '--lane=redis needs --redis-url: the private Redis is for jobs alone';
   }
   if (role !== 'worker' && isClusterUrl(options.redisUrl) && !hasHashTag(options.jobPrefix)) {
     return `--job-prefix=${options.jobPrefix} has no hash tag, so that a Redis Cluster cannot keep a queue in one place: give e.g. --job-prefix='{bull-%m}'`;

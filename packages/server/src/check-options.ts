@@ -37,10 +37,12 @@ export function checkServerOptions(options: ServerOptions): void {
   }
 }
 
-function checkCluster({ redis, lane, timeScale, workerModels }: ServerOptions): void {
+function checkCluster({ redis, privateRedis, lane, timeScale, workerModels }: ServerOptions): void {
   if (redis !== undefined && !isTexts([redis?.url])) throw wrong('redis', 'an object with a url');
   if (lane !== undefined && !LANES.includes(lane)) throw wrong('lane', "'auto' or 'redis'");
-  if (lane === 'redis' && redis === undefined) throw wrong('lane', "'auto' where no redis is given");
+  if (lane === 'redis' && redis === undefined && privateRedis === undefined) {
+    throw wrong('lane', "'auto' where neither redis nor privateRedis is given");
+  }
   if (timeScale !== undefined && !(timeScale >= TIME_SCALE_MIN && timeScale <= TIME_SCALE_MAX)) {
     throw wrong('timeScale', `a number from ${TIME_SCALE_MIN} to ${TIME_SCALE_MAX}`);
   }

@@ -10,9 +10,8 @@ import {
   type RedisConnector,
   type Timing,
 } from '@nereid/transport';
-import { openDataDirectory } from './data-directory.ts';
-import { startEmbeddedRedis } from './embedded-redis.ts';
 import { redisUnusable } from './lane.ts';
+import { openPrivateRedis } from './private-redis.ts';
 import type { PrivateRedisOptions } from './server-options.ts';
 
 /** Where jobs are. */
@@ -58,20 +57,16 @@ export async function openClusterJobs(connector: RedisConnector, parts: JobsPart
  */
 export async function openPrivateJobs(given: PrivateRedisOptions | undefined, parts: JobsParts): Promise<OpenedJobs> {
   if (given === undefined) return NONE;
-  const { clock, log } = parts;
-  const dataDirectory = await openDataDirectory(given.dataDirectory);
-  const stops: (() => Promise<void>)[] = [() => dataDirectory.close()];
+  const redis = await openPrivateRedis(given, parts);
+  const stops: (() => Promise<void>)[] = [redis.close];
   const close = async () => {
     for (let stop = stops.pop(); stop !== undefined; stop = stops.pop()) await stop();
   };
   try {
-    const started = await startEmbeddedRedis({ dataDirectory, log, clock, searchPath: given.searchPath });
-    if (started.redis === undefined) {
-      log.warn(`jobs are off, requests are served: ${started.hint}`);
-      return { queues: undefined, hint: started.hint, close };
+    if (redis.url === undefined) {
+      parts.log.warn(`jobs are off, requests are served: ${redis.hint}`);
+      return { queues: undefined, hint: redis.hint, close };
     }
-    const { redis } = started;
-    stops.push(() => redis.stop());
     const connector = connectRedis(redis.url, { name: 'serve' });
     stops.push(async () => connector.close());
     await checkRedis(connector, { allowEvicting: false, prefix: DEFAULTS.redis_prefix });

@@ -1,16 +1,20 @@
 import { DEFAULTS, type ModelRecord } from '@nereid/config';
+import { NereidError } from '@nereid/protocol';
 import {
+  type Clock,
   createLifecycle,
   createLog,
   createRegistry,
   type Lifecycle,
+  type Log,
   type Registry,
   systemClock,
 } from '@nereid/runtime';
 import { type RedisConnector, timing } from '@nereid/transport';
-import { openLocalLane, openRedisLane } from './lane.ts';
+import { openLocalLane, openRedisLane, REDIS_UNUSABLE } from './lane.ts';
+import { openPrivateRedis } from './private-redis.ts';
 import type { Shared } from './roles.ts';
-import type { ServerOptions } from './server-options.ts';
+import type { RedisOptions, ServerOptions } from './server-options.ts';
 
 const STOP_DEADLINE_MS = DEFAULTS.exit_timeout_s * 1000;
 
@@ -50,13 +54,14 @@ export async function startProcess<T>(
 async function processParts(name: string, options: ServerOptions, lifecycle: Lifecycle): Promise<ProcessParts> {
   const clock = systemClock();
   const log = options.log ?? createLog({ level: 'silent' });
-  const times = options.redis === undefined ? undefined : timing(options.timeScale ?? DEFAULTS.time_scale);
+  const redis = options.redis ?? (await laneRedis(options, { clock, log, lifecycle }));
+  const times = redis === undefined ? undefined : timing(options.timeScale ?? DEFAULTS.time_scale);
   const lane = await lifecycle.add(
     'lane',
     async () =>
-      options.redis === undefined || times === undefined
+      redis === undefined || times === undefined
         ? openLocalLane()
-        : openRedisLane({ redis: options.redis, name, always: options.lane === 'redis', clock, log, timing: times }),
+        : openRedisLane({ redis, name, always: options.lane === 'redis', clock, log, timing: times }),
     (opened) => opened.close(),
   );
   let untilUs: number | undefined;
@@ -78,4 +83,19 @@ async function processParts(name: string, options: ServerOptions, lifecycle: Lif
       return lifecycle.stop();
     },
   };
+}
+
+/** The private Redis, where a server by itself is to send its messages through one; its jobs are there too then. */
+async function laneRedis(
+  { lane, privateRedis }: ServerOptions,
+  parts: { readonly clock: Clock; readonly log: Log; readonly lifecycle: Lifecycle },
+): Promise<RedisOptions | undefined> {
+  if (lane !== 'redis' || privateRedis === undefined) return undefined;
+  const { url, hint } = await parts.lifecycle.add(
+    'private Redis',
+    () => openPrivateRedis(privateRedis, parts),
+    (redis) => redis.close(),
+  );
+  if (url !== undefined) return { url };
+  throw new NereidError('UNAVAILABLE', `the lane 'redis' needs a Redis: ${hint}`, { reason: REDIS_UNUSABLE });
 }

@@ -54,11 +54,11 @@ export interface ServerOptions {
   readonly id?: string;
   /** The Redis of a cluster to be part of. Without it the server is by itself. */
   readonly redis?: RedisOptions;
-  /** Without `redis`: a Redis child of this server for its jobs. Without either there are no jobs. */
+  /** Without `redis`: a Redis child of this server for its jobs, and with `lane: 'redis'` for its messages. Without either there are no jobs. */
   readonly privateRedis?: PrivateRedisOptions;
   /** BullMQ's key prefix of the job queues, `bull` by default; `%m` stands for the model. */
   readonly jobPrefix?: string;
-  /** `redis` sends through Redis also what stays in this process; needs `redis`. */
+  /** `redis` sends through Redis also what stays in this process; needs `redis` or `privateRedis`. */
   readonly lane?: 'auto' | 'redis';
   /** Stretches leases, heartbeats and sweeps together, 1 by default. */
   readonly timeScale?: number;
