@@ -2,11 +2,13 @@ import { errorInfo, NereidError } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import { type Job, Queue, Worker } from 'bullmq';
 import { answeredWithin } from './answered-within.ts';
-import type { JobQueues, JobState, NewJob, StoredJob } from './jobs.ts';
+import type { JobQueues, NewJob, StoredJob } from './jobs.ts';
+import { openJobEvents } from './jobs-events.ts';
 import { jobQueueName, jobQueuePrefix } from './jobs-names.ts';
 import { ALONG_PARTS, createStalledCheck, type StalledCheck } from './jobs-stalled.ts';
+import { hasResult, isOver, jobState, storedJob } from './jobs-stored.ts';
 import { createJobTaker } from './jobs-taker.ts';
-import { type JobEnd, type JobEvents, openJobEvents } from './jobs-waiters.ts';
+import { createJobWaits } from './jobs-waits.ts';
 import type { RedisConnection, RedisConnector } from './redis-connection.ts';
 import type { Timing } from './timing.ts';
 import { createTurnWrites } from './turn-writes.ts';
@@ -35,29 +37,15 @@ const STALLS_MAX = 1_000_000;
 /** How long Redis may be away before its caller is told. */
 const ANSWER_MS_MAX = 5_000;
 const RETRY_MS = 100;
-/** A waiter looks itself so often, should an event be lost with a connection. */
-const LOOK_MS = 5_000;
-const WAITERS_MAX = 10_000;
 /** Queues that are known at a time; any client may name one. */
 const QUEUES_MAX = 1_024;
 /** A blocking wait for jobs, in seconds. */
 const BLOCK_S = 5;
 
-/** A queue whose events are listened to. */
-interface ListenedQueue {
-  readonly opening: Promise<JobEvents>;
-  /** What `opening` gave. */
-  open: JobEvents | undefined;
-}
-
 /** Jobs in BullMQ, by its public API alone. Dials at first use. */
 export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const { connector, timing, clock, log, prefix = PREFIX } = options;
   const queues = new Map<string, Queue>();
-  const events = new Map<string, ListenedQueue>();
-  const closings = new Set<Promise<void>>();
-  /** Ends the pause of each waiter. */
-  const waiters = new Set<() => void>();
   let connection: RedisConnection | undefined;
   let stalled: StalledCheck | undefined;
   let holdWrites = () => {};
@@ -69,29 +57,10 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       connection = connector.connect('jobs');
       holdWrites = createTurnWrites(connection.client);
       connection.watch((event) => {
-        if (event === 'lost') reopenEvents();
+        if (event === 'lost') waits.reopen();
       });
     }
     return connection;
-  };
-
-  /** BullMQ listens again only seconds after a loss; each waiter opens its queue's events anew, and looks. */
-  const reopenEvents = () => {
-    closeAllEvents();
-    for (const waiter of [...waiters]) waiter();
-  };
-
-  const closeAllEvents = () => {
-    for (const { opening } of events.values()) closeEvents(opening);
-    events.clear();
-  };
-
-  const closeEvents = (opening: Promise<JobEvents>) => {
-    const closed = opening
-      .then((open) => open.close())
-      .catch((error) => log.debug({ err: error }, 'job events not closed'))
-      .finally(() => closings.delete(closed));
-    closings.add(closed);
   };
 
   const queueOf = (model: string) => {
@@ -139,26 +108,6 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       cause,
     });
 
-  const eventsOf = (model: string): Promise<JobEvents> => {
-    const known = events.get(model);
-    if (known !== undefined) return known.opening;
-    const forget = () => {
-      if (events.get(model) === listened) events.delete(model);
-    };
-    const idle = () => {
-      forget();
-      closeEvents(opening);
-    };
-    const { client } = connected();
-    const opening = openJobEvents({ clock, log, client, queue: queueOf(model), idle });
-    const listened: ListenedQueue = { opening, open: undefined };
-    events.set(model, listened);
-    opening.then((open) => {
-      listened.open = open;
-    }, forget);
-    return opening;
-  };
-
   const read = async (model: string, id: string) => (await opened(model).getJob(id)) as Job | undefined;
 
   const find = (model: string, id: string, known?: Job): Promise<StoredJob | undefined> =>
@@ -171,63 +120,17 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       return job && storedJob(model, id, state, job);
     });
 
-  /** The job once it is over; else how it was, when the time is up or nobody waits any more. */
-  const waitFor = async (model: string, id: string, waitMs: number, outcomeOnly: boolean, signal?: AbortSignal) => {
-    const untilUs = clock.nowUs() + waitMs * 1000;
-    if (waiters.size >= WAITERS_MAX) {
-      throw new NereidError('UNAVAILABLE', `more than ${WAITERS_MAX} clients wait for jobs; ask without waiting`);
-    }
-    let wake = () => {};
-    const waiter = () => wake();
-    waiters.add(waiter);
-    signal?.addEventListener('abort', waiter);
-    let listening: { readonly to: JobEvents; readonly stop: () => void } | undefined;
-    let ended = false;
-    let end: JobEnd | undefined;
-    const told = (how: JobEnd | undefined) => {
-      ended = true;
-      end = how;
-      wake();
-    };
-    try {
-      for (;;) {
-        const open = events.get(model)?.open ?? (await ask(() => eventsOf(model)));
-        if (listening?.to !== open) {
-          listening?.stop();
-          listening = { to: open, stop: open.listen(id, told) };
-        }
-        ended = false;
-        end = undefined;
-        const job = await ask(() => read(model, id));
-        if (job === undefined) return undefined;
-        const leftUs = untilUs - clock.nowUs();
-        if (job.finishedOn !== undefined || leftUs <= 0) {
-          const found = await find(model, id, job);
-          if (found === undefined || isOver(found.state) || leftUs <= 0) return found;
-        }
-        await new Promise<void>((resolve) => {
-          const timer = clock.at(clock.nowUs() + Math.min(leftUs, LOOK_MS * 1000), () => wake());
-          wake = () => {
-            timer.cancel();
-            wake = () => {};
-            resolve();
-          };
-          if (ended || signal?.aborted) wake();
-        });
-        if (outcomeOnly && end !== undefined) return endedJob(model, id, job, end);
-        if (closing !== undefined || signal?.aborted) return storedJob(model, id, likelyState(job), job);
-      }
-    } finally {
-      listening?.stop();
-      waiters.delete(waiter);
-      signal?.removeEventListener('abort', waiter);
-    }
-  };
+  const waits = createJobWaits({
+    clock,
+    log,
+    listen: (model, idle) => openJobEvents({ clock, log, client: connected().client, queue: queueOf(model), idle }),
+    ask,
+    read,
+    find,
+  });
 
   const shutDown = async () => {
-    for (const waiter of [...waiters]) waiter();
-    closeAllEvents();
-    await Promise.all(closings);
+    await waits.close();
     await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
     queues.clear();
     connection?.close();
@@ -237,8 +140,8 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     url: connector.url,
     queue: queueOf,
     find: (model, id) => find(model, id),
-    wait: (model, id, waitMs, signal) => waitFor(model, id, waitMs, false, signal),
-    waitOutcome: (model, id, waitMs, signal) => waitFor(model, id, waitMs, true, signal),
+    wait: (model, id, waitMs, signal) => waits.wait(model, id, waitMs, false, signal),
+    waitOutcome: (model, id, waitMs, signal) => waits.wait(model, id, waitMs, true, signal),
     async add(model, job) {
       await ask(() => opened(model).add(JOB_NAME, job.data, jobOptions(job)));
     },
@@ -293,7 +196,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       return closing;
     },
     get waiters() {
-      return waiters.size;
+      return waits.size;
     },
   };
 }
@@ -310,56 +213,4 @@ function jobOptions(job: NewJob) {
     removeOnComplete: keep,
     removeOnFail: keep,
   };
-}
-
-function isOver(state: JobState): boolean {
-  return state === 'completed' || state === 'failed';
-}
-
-/** What `moveToCompleted` leaves in a job, and what takes it back to the queue removes. Null may be a result too. */
-function hasResult(job: Job): boolean {
-  return job.finishedOn !== undefined && job.returnvalue !== null;
-}
-
-/** The state of a job that is not over, without a look at where it stands. */
-function likelyState(job: Job): JobState {
-  if (job.processedOn !== undefined) return 'running';
-  return job.delay > 0 ? 'delayed' : 'waiting';
-}
-
-function endedJob(model: string, id: string, job: Job, end: JobEnd): StoredJob {
-  const before = storedJob(model, id, end.state, job);
-  return end.state === 'completed'
-    ? { ...before, result: end.result, finishedMs: end.atMs }
-    : { ...before, failedReason: end.failedReason, finishedMs: end.atMs };
-}
-
-function storedJob(model: string, id: string, state: JobState, job: Job): StoredJob {
-  return {
-    model,
-    id,
-    state,
-    data: job.data,
-    result: job.returnvalue,
-    failedReason: job.failedReason,
-    createdMs: job.timestamp,
-    startedMs: job.processedOn,
-    finishedMs: job.finishedOn,
-    attemptsMade: job.attemptsMade,
-    attemptsMax: Math.max(1, job.opts.attempts ?? 1),
-  };
-}
-
-/** BullMQ's states of jobs that wait are many, and one is `unknown` while a job moves. */
-function jobState(state: string): JobState {
-  switch (state) {
-    case 'active':
-      return 'running';
-    case 'completed':
-    case 'failed':
-    case 'delayed':
-      return state;
-    default:
-      return 'waiting';
-  }
 }

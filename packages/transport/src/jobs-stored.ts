@@ -1,0 +1,56 @@
+/** What BullMQ says of a job, as ours. */
+import type { Job } from 'bullmq';
+import type { JobState, StoredJob } from './jobs.ts';
+import type { JobEnd } from './jobs-events.ts';
+
+export function isOver(state: JobState): boolean {
+  return state === 'completed' || state === 'failed';
+}
+
+/** What `moveToCompleted` leaves in a job, and what takes it back to the queue removes. Null may be a result too. */
+export function hasResult(job: Job): boolean {
+  return job.finishedOn !== undefined && job.returnvalue !== null;
+}
+
+/** The state of a job that is not over, without a look at where it stands. */
+export function likelyState(job: Job): JobState {
+  if (job.processedOn !== undefined) return 'running';
+  return job.delay > 0 ? 'delayed' : 'waiting';
+}
+
+export function endedJob(model: string, id: string, job: Job, end: JobEnd): StoredJob {
+  const before = storedJob(model, id, end.state, job);
+  return end.state === 'completed'
+    ? { ...before, result: end.result, finishedMs: end.atMs }
+    : { ...before, failedReason: end.failedReason, finishedMs: end.atMs };
+}
+
+export function storedJob(model: string, id: string, state: JobState, job: Job): StoredJob {
+  return {
+    model,
+    id,
+    state,
+    data: job.data,
+    result: job.returnvalue,
+    failedReason: job.failedReason,
+    createdMs: job.timestamp,
+    startedMs: job.processedOn,
+    finishedMs: job.finishedOn,
+    attemptsMade: job.attemptsMade,
+    attemptsMax: Math.max(1, job.opts.attempts ?? 1),
+  };
+}
+
+/** BullMQ's states of jobs that wait are many, and one is `unknown` while a job moves. */
+export function jobState(state: string): JobState {
+  switch (state) {
+    case 'active':
+      return 'running';
+    case 'completed':
+    case 'failed':
+    case 'delayed':
+      return state;
+    default:
+      return 'waiting';
+  }
+}
