@@ -1,12 +1,12 @@
 /** What a JavaScript model's module exports and gets (the public contract of that backend). */
+import type { ElementArray } from '@nereid/protocol';
 import type { BackendLog, Device } from './backend.ts';
-import type { NumericArray } from './tensor-data.ts';
 
 /** `data` is the datatype's typed array (FP16 and BF16: Uint16Array bits, BOOL: Uint8Array), BYTES: Uint8Array[]. */
 export interface ModelTensor {
   readonly datatype: string;
   readonly shape: readonly number[];
-  readonly data: NumericArray | readonly Uint8Array[];
+  readonly data: ElementArray | readonly Uint8Array[];
 }
 
 /** Set in `flags` on a sequence's first request, as in Triton (tritonserver.h, TRITONSERVER_requestflag_enum). */

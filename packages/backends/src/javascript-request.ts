@@ -1,7 +1,6 @@
-import type { ParameterValue, Tensor } from '@nereid/protocol';
+import { type ParameterValue, type Tensor, tensorValues } from '@nereid/protocol';
 import type { BatchRequest } from './backend.ts';
 import { FLAG_SEQUENCE_END, FLAG_SEQUENCE_START, type ModelRequest, type ModelTensor } from './javascript-model.ts';
-import { bytesElements, numericView } from './tensor-data.ts';
 
 /** A request as a JavaScript model sees it. */
 export function modelRequest(from: BatchRequest): ModelRequest {
@@ -19,11 +18,12 @@ export function modelRequest(from: BatchRequest): ModelRequest {
   };
 }
 
-function modelTensor({ name, datatype, shape, data }: Tensor): ModelTensor {
-  return { datatype, shape, data: datatype === 'BYTES' ? bytesElements(name, data) : numericView(datatype, data) };
+function modelTensor(tensor: Tensor): ModelTensor {
+  return { datatype: tensor.datatype, shape: tensor.shape, data: tensorValues(tensor) };
 }
 
 function plain(value: ParameterValue): ParameterValue {
-  const number = typeof value === 'bigint' ? Number(value) : value;
-  return typeof number === 'number' && typeof value === 'bigint' && !Number.isSafeInteger(number) ? value : number;
+  if (typeof value !== 'bigint') return value;
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value;
 }

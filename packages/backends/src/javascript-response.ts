@@ -1,11 +1,14 @@
 /** What a JavaScript model returned, checked and in the one internal form. */
 import type { ModelSignature } from '@nereid/config';
 import {
+  bytesOf,
   type Datatype,
+  ELEMENT_ARRAYS,
   ERROR_TABLE,
   type ErrorCode,
   type ErrorInfo,
   elementCount,
+  encodeBytesElements,
   errorInfo,
   type InferRequest,
   NereidError,
@@ -15,7 +18,6 @@ import {
   type Tensor,
   thrownText,
 } from '@nereid/protocol';
-import { bytesOf, bytesTensorData, numericArrayOf } from './tensor-data.ts';
 
 const INT64_MIN = -(2n ** 63n);
 const UINT64_MAX = 2n ** 64n - 1n;
@@ -119,9 +121,9 @@ function outputData(
     if (!Array.isArray(data) || !data.every((element) => element instanceof Uint8Array)) {
       throw internal(`${where}: data of a BYTES tensor must be an array of Uint8Array`);
     }
-    return { count: data.length, data: bytesTensorData(data) };
+    return { count: data.length, data: encodeBytesElements(data) };
   }
-  const expected = numericArrayOf(datatype);
+  const expected = ELEMENT_ARRAYS[datatype];
   // Buffers are Uint8Arrays; an array of another kind would be read as other numbers.
   if (!(data instanceof expected))
     throw internal(`${where}: data of a ${datatype} tensor must be a ${expected.name}, got ${kind(data)}`);

@@ -1,6 +1,6 @@
 import { DEFAULTS, LIMITS, type ModelRecord } from '@nereid/config';
 import { type ErrorInfo, errorInfo, type Message, NereidError, NO_HOLDER, type ProcessId } from '@nereid/protocol';
-import type { Clock, Log, Registry } from '@nereid/runtime';
+import { type Clock, createAtMost, type Log, type Registry } from '@nereid/runtime';
 import {
   type Directory,
   type JobQueues,
@@ -10,7 +10,6 @@ import {
   type Transport,
   timing,
 } from '@nereid/transport';
-import { createAtMost } from './at-most.ts';
 import { createConditions } from './conditions.ts';
 import { createIntake, type Intake } from './intake.ts';
 import { createJobIntake, type JobIntake } from './job-intake.ts';

@@ -214,7 +214,7 @@ describe('batches', () => {
     await coordinator.stop();
   });
 
-  test('depth: 2 batches per instance without dynamic batching, 1 with it', async () => {
+  test('depth: 2 batches per instance without dynamic batching; with it 1 while what waits can grow', async () => {
     for (const [config, depth] of [
       ['', 2],
       [BATCHING, 1],

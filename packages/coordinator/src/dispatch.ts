@@ -1,5 +1,6 @@
 import {
   type BatchTiming,
+  CANCELLED,
   type CancelMessage,
   compareEpochs,
   type DoneEntry,
@@ -14,7 +15,7 @@ import type { Timer } from '@nereid/runtime';
 import { type BatchTimes, type Decision, type InstanceKey, nextMeanTimes, type ScheduleEvent } from '@nereid/scheduler';
 import { createInstancePlaces } from './instance-places.ts';
 import { countSuccess } from './model-statistics.ts';
-import { CANCELLED, DEADLINE_PASSED, INSTANCE_LOST } from './request-error.ts';
+import { DEADLINE_PASSED, INSTANCE_LOST } from './request-error.ts';
 import { createRunningElsewhere } from './running-elsewhere.ts';
 import { behindOthers, executeMessage, outSinceUs, type SentBatch, unlistedBatches } from './sent-batch.ts';
 import type { OwnedRequest, QueueParts, VersionQueue } from './version-queue.ts';

@@ -1,6 +1,7 @@
 /** For tests: a coordinator between gateways and workers that are plain mailboxes, in virtual time. */
 import { type ModelRecord, type ModelSource, parseModelConfig } from '@nereid/config';
 import {
+  CANCELLED,
   type CancelMessage,
   type CarriedOutcome,
   type CarriedTensor,
@@ -24,7 +25,6 @@ import type { Directory, Transport } from '@nereid/transport';
 import { type CoordinatorOptions, type CoordinatorParts, createCoordinator } from './coordinator.ts';
 import { fakeLane } from './fake-lane.ts';
 import type { ModelReader } from './model-reader.ts';
-import { CANCELLED } from './request-error.ts';
 
 const CONFIG = `
   backend: "javascript"

@@ -1,5 +1,6 @@
 import type { ModelRecord, ModelSignature } from '@nereid/config';
 import {
+  CANCELLED,
   type CancelMessage,
   type CarriedRequest,
   compareEpochs,
@@ -14,7 +15,6 @@ import type { Clock } from '@nereid/runtime';
 import { batchShapeKey } from '@nereid/scheduler';
 import type { Directory, Mailbox } from '@nereid/transport';
 import type { OwnedModel } from './owned-model.ts';
-import { CANCELLED } from './request-error.ts';
 import { gatewayOf } from './stream-signs.ts';
 import { chooseVersion } from './version-choice.ts';
 

@@ -266,9 +266,7 @@ test('no more jobs are taken than may wait, and all are taken in the end', async
   const { worker, add, ended, queues } = await world();
   const ids = Array.from({ length: 60 }, (_, index) => `j${index}`);
   for (const id of ids) await add(id);
-  await expect
-    .poll(() => queues.counts(model))
-    .toMatchObject({ running: expect.any(Number), waiting: expect.any(Number) });
+  await expect.poll(async () => (await queues.counts(model)).running).toBeGreaterThan(0);
   await settle();
   const { running } = await queues.counts(model);
   expect(running).toBeLessThanOrEqual(16 + worker.executes.length + 16);

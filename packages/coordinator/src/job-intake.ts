@@ -1,5 +1,6 @@
 import { checkRequest, LIMITS } from '@nereid/config';
 import {
+  classificationRefusal,
   type DecodedJob,
   decodeJobData,
   type ErrorInfo,
@@ -291,8 +292,7 @@ function readJob({ name, signature }: OwnedModel, data: unknown): ReadJob {
   if (signature.decoupled) return { ok: false, error: decoupled(name) };
   try {
     const decoded = decodeJobData(data, { modelName: name, limits: REQUEST_LIMITS });
-    const classified = decoded.outputs.find((output) => output.classification > 0);
-    const error = classified === undefined ? checkRequest(signature, decoded.request) : classification(classified.name);
+    const error = classificationRefusal(decoded.outputs) ?? checkRequest(signature, decoded.request);
     return error === null ? { ok: true, decoded } : { ok: false, error };
   } catch (thrown) {
     return { ok: false, error: errorInfo(thrown) };
@@ -313,9 +313,4 @@ function resultOf(outcome: Outcome & { readonly ok: true }, { respond }: Decoded
 function decoupled(model: string): ErrorInfo {
   const message = `model '${model}' is decoupled: it may answer any number of times, a job has one answer`;
   return { code: 'UNSUPPORTED', message };
-}
-
-function classification(output: string): ErrorInfo {
-  const message = `this version does not serve the parameter 'classification' of output '${output}'; leave it out`;
-  return { code: 'UNSUPPORTED', message, field: 'outputs.parameters.classification' };
 }

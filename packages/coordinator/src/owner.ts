@@ -13,9 +13,8 @@ import {
   STOPPING,
   UNLOADED,
 } from '@nereid/protocol';
-import type { Clock, Log } from '@nereid/runtime';
+import type { AtMost, Clock, Log } from '@nereid/runtime';
 import type { Directory, Mailbox, Timing } from '@nereid/transport';
-import type { AtMost } from './at-most.ts';
 import type { Conditions } from './conditions.ts';
 import { inTime } from './in-time.ts';
 import { createTurns } from './in-turn.ts';

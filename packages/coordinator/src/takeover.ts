@@ -1,7 +1,6 @@
 import type { ModelRecord } from '@nereid/config';
-import type { Clock, Log, Timer } from '@nereid/runtime';
+import type { AtMost, Clock, Log, Timer } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
-import type { AtMost } from './at-most.ts';
 import type { Leases } from './leases.ts';
 import { type ModelQueuesParts, openQueues } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';

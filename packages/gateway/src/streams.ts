@@ -3,7 +3,6 @@ import {
   type ErrorInfo,
   type InferMessage,
   isWholeOutcome,
-  type ProcessId,
   type ResponseMessage,
   type RunningMessage,
 } from '@nereid/protocol';
@@ -141,7 +140,7 @@ export function createStreams(parts: StreamsParts): Streams {
 }
 
 /** Request ids are `{gateway id}:{g}`. */
-function numberOf(id: ProcessId): number {
+function numberOf(id: string): number {
   return Number(id.slice(id.lastIndexOf(':') + 1));
 }
 

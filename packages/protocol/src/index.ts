@@ -78,6 +78,8 @@ export type { RequestLimits } from './protocol-limits.ts';
 export {
   ANSWER_REFUSED,
   bodyTooLarge,
+  CANCELLED,
+  classificationRefusal,
   modelNotFound,
   noVersionReady,
   noVersions,

@@ -6,6 +6,7 @@
 import type { CarriedRequest } from './blob.ts';
 import type { ErrorInfo } from './error.ts';
 import { NO_HOLDER, type VersionState } from './message.ts';
+import type { RequestedOutput } from './v2-outputs.ts';
 
 export const STOPPING: ErrorInfo = {
   code: 'UNAVAILABLE',
@@ -14,6 +15,9 @@ export const STOPPING: ErrorInfo = {
 
 /** Of any queue at its bound: a model's, a mailbox's, the gateway's waiters. */
 export const QUEUE_FULL: ErrorInfo = { code: 'UNAVAILABLE', message: 'Exceeds maximum queue size' };
+
+/** Of one that nobody waits for any more, whether it ran or not. */
+export const CANCELLED: ErrorInfo = { code: 'CANCELLED', message: 'Request cancelled' };
 
 /** In place of an answer whose sender's lane, or whose gateway's mailbox, had no room for it. */
 export const ANSWER_REFUSED: ErrorInfo = {
@@ -60,6 +64,14 @@ export function bodyTooLarge(bytes: number, bytes_max: number): ErrorInfo {
     `request JSON size of ${bytes} bytes exceeds the maximum allowed input size of ${bytes_max} bytes. ` +
     'Use --http-max-input-size to increase the limit.';
   return { code: 'INVALID_ARG', message, field: 'body' };
+}
+
+/** Where one of the outputs that a client listed is to be given as classes. */
+export function classificationRefusal(outputs: readonly RequestedOutput[]): ErrorInfo | undefined {
+  const classified = outputs.find(({ classification }) => classification > 0);
+  if (classified === undefined) return undefined;
+  const message = `this version does not serve the parameter 'classification' of output '${classified.name}'; leave it out`;
+  return { code: 'UNSUPPORTED', message, field: 'outputs.parameters.classification' };
 }
 
 function unknownModel(what: string): ErrorInfo {

@@ -1,3 +1,4 @@
+export { type AtMost, createAtMost } from './at-most.ts';
 export { type Clock, systemClock, type Timer } from './clock.ts';
 export { createLifecycle, type Lifecycle } from './lifecycle.ts';
 export { createLog, type Log, type LogOptions } from './log.ts';

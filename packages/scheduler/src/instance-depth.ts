@@ -21,11 +21,11 @@ export interface BatchTimes {
  *
  * A model of streams one: behind a stream a batch could wait without an end. With dynamic batching two,
  * of which the scheduler gives the second only to a batch that cannot grow: others wait in the queue,
- * where they can. Else there is nothing to
- * gain by waiting here but the choice of instance and a late cancel, and an instance that must wait
- * for the next message idles for longer than a small model runs. So an instance holds the work of
- * about half a millisecond and of the time that a batch is on its way: many batches of a model that
- * runs in microseconds, more where it is in another process, two of a model that takes longer.
+ * where they can. Else there is nothing to gain by waiting here but the choice of instance and a late
+ * cancel, and an instance that must wait for the next message idles for longer than a small model
+ * runs. So an instance holds the work of about half a millisecond and of the time that a batch is on
+ * its way: many batches of a model that runs in microseconds, more where it is in another process,
+ * two of a model that takes longer.
  * `times` is undefined before the first batch.
  */
 export function instanceDepth(kind: 'single' | 'batches' | 'streams', times: BatchTimes | undefined): number {

@@ -11,9 +11,9 @@ import type {
   ProcessId,
   ResponseMessage,
 } from '@nereid/protocol';
-import { ANSWER_REFUSED } from '@nereid/protocol';
+import { ANSWER_REFUSED, CANCELLED } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
-import { type BatchSettlement, CANCELLED } from './instance-batch.ts';
+import type { BatchSettlement } from './instance-batch.ts';
 import { selectOutputs } from './join-split.ts';
 import type { ThreadOutcome } from './thread-messages.ts';
 

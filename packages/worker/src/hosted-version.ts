@@ -23,10 +23,9 @@ import {
   type VersionDescription,
   type VersionState,
 } from '@nereid/protocol';
-import type { Clock, Log } from '@nereid/runtime';
+import type { AtMost, Clock, Log } from '@nereid/runtime';
 import { createInstance, type Instance, type InstanceLimits } from './instance.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
-import type { LoadLimiter } from './load-limiter.ts';
 import type { SpawnThread } from './thread-carrier.ts';
 
 /** `--backend-config`: settings by backend name, '' for all backends. */
@@ -38,7 +37,7 @@ export interface HostingOptions {
   readonly log: Log;
   readonly limits: InstanceLimits;
   readonly backendSettings: BackendSettings;
-  readonly limitLoads: LoadLimiter;
+  readonly limitLoads: AtMost;
   readonly spawn: SpawnThread;
 }
 

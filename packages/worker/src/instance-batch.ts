@@ -25,9 +25,6 @@ export interface InstanceBatch {
   settle(settlement: BatchSettlement): void;
 }
 
-/** Outcome of a request that was cancelled, whatever became of its batch. */
-export const CANCELLED: ErrorInfo = { code: 'CANCELLED', message: 'Request cancelled' };
-
 /** True where nobody waits for any of its requests. */
 export function isAbandoned(batch: InstanceBatch): boolean {
   return batch.cancelled?.size === batch.requests.length;

@@ -10,9 +10,9 @@
  * A batch is *waiting* while no thread is ready, then *held* by the carrier. The end of a thread
  * fails the batches that it held and no others.
  */
-import { type ErrorInfo, errorInfo, type InstanceDescription } from '@nereid/protocol';
+import { CANCELLED, type ErrorInfo, errorInfo, type InstanceDescription } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import { CANCELLED, failBatch, type InstanceBatch, isAbandoned } from './instance-batch.ts';
+import { failBatch, type InstanceBatch, isAbandoned } from './instance-batch.ts';
 import { type Carrier, type SpawnThread, startCarrier } from './thread-carrier.ts';
 import type { ThreadSetup } from './thread-messages.ts';
 

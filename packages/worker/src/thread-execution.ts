@@ -1,9 +1,8 @@
 /** One batch on an instance's thread: opened, run, and made into what goes back to the worker. */
 import type { BackendInstance, Batch, BatchRequest, BatchResult } from '@nereid/backends';
 import type { ModelSignature } from '@nereid/config';
-import { type ErrorInfo, errorInfo, NereidError, type Tensor } from '@nereid/protocol';
+import { CANCELLED, type ErrorInfo, errorInfo, NereidError, type Tensor } from '@nereid/protocol';
 import { type OpenedBatch, openBatch } from './batch-frame.ts';
-import { CANCELLED } from './instance-batch.ts';
 import { splitRows } from './join-split.ts';
 import { packResult, setOutputNs } from './result-frame.ts';
 import { sharedNowNs } from './shared-now.ts';

@@ -1,7 +1,6 @@
 /** Answers of a decoupled model on their way out of an instance's thread, one by one as they come. */
 import type { BatchResult } from '@nereid/backends';
-import { errorInfo } from '@nereid/protocol';
-import { CANCELLED } from './instance-batch.ts';
+import { CANCELLED, errorInfo } from '@nereid/protocol';
 import type { BatchCancels } from './thread-cancels.ts';
 import type { StreamChunk, ThreadOutcome } from './thread-messages.ts';
 

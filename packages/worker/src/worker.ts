@@ -1,10 +1,9 @@
 import type { ModelRecord } from '@nereid/config';
 import type { Message, ProcessId } from '@nereid/protocol';
-import { type Clock, type Log, newProcessId, type Timer } from '@nereid/runtime';
+import { type Clock, createAtMost, type Log, newProcessId, type Timer } from '@nereid/runtime';
 import type { Directory, Mailbox, Timing, Transport } from '@nereid/transport';
 import type { BackendSettings } from './hosted-version.ts';
 import type { InstanceLimits } from './instance.ts';
-import { createLoadLimiter } from './load-limiter.ts';
 import { createWorkerLoop } from './loop.ts';
 import { spawnThread } from './spawn-thread.ts';
 import type { SpawnThread } from './thread-carrier.ts';
@@ -82,7 +81,7 @@ export function createWorker(options: WorkerOptions): Worker {
       hashModel,
       gpus: options.gpus ?? 0,
       holds: options.holds ?? (() => true),
-      limitLoads: createLoadLimiter(options.loadsMax),
+      limitLoads: createAtMost(options.loadsMax),
       spawn: options.spawn ?? spawnThread,
     },
     () => mailbox,

@@ -14,8 +14,13 @@ const DETAIL_LENGTH_MAX = 200;
  */
 export function sendError(reply: FastifyReply, error: ErrorInfo, status = httpStatus(error.code)): void {
   reply.code(status).header('Nereid-Error', errorHeader(error));
-  if (status === RETRY_STATUS) reply.header('Retry-After', RETRY_AFTER_S);
+  if (status === RETRY_STATUS) retrySoon(reply);
   sendJson(reply, JSON.stringify({ error: error.message }));
+}
+
+/** Where the same request will have another answer soon. */
+export function retrySoon(reply: FastifyReply): void {
+  reply.header('Retry-After', RETRY_AFTER_S);
 }
 
 /** Sends JSON text. As bytes, since Fastify would add a charset to the content type of a string. */

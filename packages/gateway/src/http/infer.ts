@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { ModelSignature } from '@nereid/config';
 import {
   bodyTooLarge,
+  classificationRefusal,
   type DecodedRequest,
   decodeInferRequest,
   type ErrorInfo,
@@ -98,8 +99,8 @@ export function decodeInfer(
     headerLength: header.length,
     limits: context.requestLimits,
   });
-  const classified = value.outputs.find((output) => output.classification > 0);
-  return classified === undefined ? { ok: true, value } : { ok: false, error: classification(classified.name) };
+  const error = classificationRefusal(value.outputs);
+  return error === undefined ? { ok: true, value } : { ok: false, error };
 }
 
 const DECOUPLED: ErrorInfo = {
@@ -121,9 +122,4 @@ export function refusedUnread({ decoupled }: ModelSignature, { headers }: Fastif
   if (decoupled) return DECOUPLED;
   const encoding = headers['content-encoding'] ?? '';
   return encoding === '' || encoding === 'identity' ? undefined : COMPRESSED;
-}
-
-function classification(output: string): ErrorInfo {
-  const message = `this version does not serve the parameter 'classification' of output '${output}'; leave it out`;
-  return { code: 'UNSUPPORTED', message, field: 'outputs.parameters.classification' };
 }

@@ -9,10 +9,10 @@ import {
 import { publicJobId, type StoredJob } from '@nereid/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type JobExpiry, type Jobs, jobVersion, requestIdOf } from '../jobs.ts';
-import { sendJson } from './errors.ts';
+import { retrySoon, sendJson } from './errors.ts';
 import { COMPRESSED, decodeInfer, type InferContext, refusedUnread } from './infer.ts';
 import { sendInferResponse } from './infer-answer.ts';
-import { retrySoon, sendOwnError } from './jobs-error.ts';
+import { sendOwnError } from './jobs-error.ts';
 import { jobWishes, waitMs } from './jobs-headers.ts';
 import { modelOf } from './model-path.ts';
 import { readBody } from './read-body.ts';

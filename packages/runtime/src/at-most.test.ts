@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { createLoadLimiter } from './load-limiter.ts';
+import { createAtMost } from './at-most.ts';
 
-describe('the load limiter', () => {
-  it('starts the next load when one is over, in order, also after a failure', async () => {
-    const limit = createLoadLimiter(2);
+describe('at most so many at a time', () => {
+  it('starts the next task when one is over, in order, also after a failure', async () => {
+    const limit = createAtMost(2);
     const started: number[] = [];
     const ends = new Map<number, (failure?: Error) => void>();
     const load = (n: number) =>
