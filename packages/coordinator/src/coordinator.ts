@@ -192,9 +192,9 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       owner.workersChanged();
       owner.probe(times);
     });
-    const reaper = createReaper({ id, directory, transport: parts.transport });
+    const reaper = createReaper({ id, directory });
     ticks.every(times.probe_worker_ms, () => {
-      reaper.reap().catch((error) => log.warn({ err: error }, 'what is dead not reaped'));
+      reaper.reap().catch((error) => log.warn({ err: error }, 'records without an owner not reaped'));
     });
   };
 

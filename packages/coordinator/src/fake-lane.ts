@@ -14,7 +14,6 @@ export function fakeLane() {
   const loss = { of: (_message: Message, _to: string): boolean => false };
   /** Models whose leases their owners cannot be sure of. */
   const unsure = new Set<string>();
-  const reaped: ReadonlySet<string>[] = [];
   /** While `yes`, the directory answers nobody. */
   const away = { yes: false };
   const answered = async <T>(call: () => Promise<T>): Promise<T> => {
@@ -44,7 +43,6 @@ export function fakeLane() {
       interruptions.add(listener);
       return () => void interruptions.delete(listener);
     },
-    reap: async (alive) => void reaped.push(alive),
   };
   const never = new Promise<never>(() => {});
   const timers = new Map<string, Set<Timer>>();
@@ -54,7 +52,6 @@ export function fakeLane() {
     loss,
     unsure,
     tensors,
-    reaped,
     away,
     directoryOf: (id: string): Directory<ModelRecord> => ({
       ...directory,

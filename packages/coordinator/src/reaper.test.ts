@@ -12,11 +12,3 @@ test('a record that nobody owns any more goes, by the coordinator with the lowes
   await world.pass(2_000);
   expect(world.directory.records().map(({ name }) => name)).toEqual(['m']);
 });
-
-test('R36: the coordinator with the lowest id has mailboxes reaped, with all that live', async () => {
-  const world = await startedCluster();
-  await world.directory.register({ id: 'gw-7', role: 'gateway', draining: false });
-  await world.startAnother('co-0');
-  await world.pass(2_000);
-  expect(world.reaped).toEqual([new Set(['co-0', 'co-1', 'wk-1', 'gw-7'])]);
-});

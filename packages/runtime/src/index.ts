@@ -1,5 +1,6 @@
 export { type AtMost, createAtMost } from './at-most.ts';
 export { type Clock, systemClock, type Timer } from './clock.ts';
+export { answeredWithin, pause, settledWithin } from './clock-wait.ts';
 export { createLifecycle, type Lifecycle } from './lifecycle.ts';
 export { createLog, type Log, type LogOptions } from './log.ts';
 export {

@@ -1,5 +1,4 @@
-import type { Clock, Log } from '@nereid/runtime';
-import { pause } from './clock-wait.ts';
+import { type Clock, type Log, pause } from '@nereid/runtime';
 import type { DataDirectory } from './data-directory.ts';
 import { findRedisBinary } from './redis-binary.ts';
 import { clearRedisPlace, openRedisPlace } from './redis-place.ts';

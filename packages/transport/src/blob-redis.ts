@@ -1,7 +1,6 @@
 /** Blobs as keys in Redis, for processes of different hosts (docs/protocol.md R29). */
 import type { BlobRef } from '@nereid/protocol';
-import type { Clock } from '@nereid/runtime';
-import { answeredWithin } from './answered-within.ts';
+import { answeredWithin, type Clock } from '@nereid/runtime';
 import { isRefusal, type RedisClient, type RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 
@@ -30,7 +29,7 @@ export interface RedisBlobs {
 export function createRedisBlobs(connection: RedisConnection, keys: RedisKeys, clock: Clock): RedisBlobs {
   /** Rejects once closed, or where it takes too long. */
   const connected = async () => {
-    if (!connection.isReady) await answeredWithin(clock, CONNECT_MS_MAX * 1000, connection.ready());
+    if (!connection.isReady) await answeredWithin(connection.ready(), CONNECT_MS_MAX, clock);
   };
 
   /** For what needs no answer: a blob that stays runs out by itself. */

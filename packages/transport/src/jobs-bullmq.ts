@@ -1,7 +1,6 @@
 import { errorInfo, NereidError } from '@nereid/protocol';
-import type { Clock, Log } from '@nereid/runtime';
+import { answeredWithin, type Clock, type Log, pause } from '@nereid/runtime';
 import { type Job, Queue, Worker } from 'bullmq';
-import { answeredWithin } from './answered-within.ts';
 import type { JobQueues, NewJob, StoredJob } from './jobs.ts';
 import { openJobEvents } from './jobs-events.ts';
 import { jobQueueName, jobQueuePrefix } from './jobs-names.ts';
@@ -89,17 +88,18 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   /** Asks Redis, and again if that failed; so what is asked must be harmless to repeat. */
   const ask = async <T>(question: () => Promise<T>): Promise<T> => {
     const untilUs = clock.nowUs() + ANSWER_MS_MAX * 1000;
+    const leftMs = () => (untilUs - clock.nowUs()) / 1000;
     for (;;) {
       let failure: unknown;
       try {
-        if (!connected().isReady) await answeredWithin(clock, untilUs - clock.nowUs(), connected().ready());
+        if (!connected().isReady) await answeredWithin(connected().ready(), leftMs(), clock);
         holdWrites();
-        return await answeredWithin(clock, untilUs - clock.nowUs(), question());
+        return await answeredWithin(question(), leftMs(), clock);
       } catch (error) {
         failure = error;
       }
-      if (closing !== undefined || clock.nowUs() >= untilUs) throw noAnswer(failure);
-      await new Promise<void>((resolve) => clock.at(clock.nowUs() + RETRY_MS * 1000, resolve));
+      if (closing !== undefined || leftMs() <= 0) throw noAnswer(failure);
+      await pause(clock, RETRY_MS);
     }
   };
 

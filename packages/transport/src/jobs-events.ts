@@ -1,7 +1,6 @@
-import type { Clock, Log, Timer } from '@nereid/runtime';
+import { type Clock, type Log, settledWithin, type Timer } from '@nereid/runtime';
 import { QueueEvents } from 'bullmq';
 import type { RedisClient } from './redis-connection.ts';
-import { settledWithin } from './settled-within.ts';
 
 export interface JobEventsParts {
   readonly clock: Clock;
@@ -82,7 +81,7 @@ export async function openJobEvents(parts: JobEventsParts): Promise<JobEvents> {
   const shutDown = async () => {
     linger?.cancel();
     const closed = events.close().catch((error) => log.debug({ err: error }, 'events of a job queue not closed'));
-    await settledWithin(CLOSE_MS_MAX, closed);
+    await settledWithin(closed, CLOSE_MS_MAX, clock);
   };
 
   return {

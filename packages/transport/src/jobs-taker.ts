@@ -1,7 +1,6 @@
-import type { Clock, Log, Timer } from '@nereid/runtime';
+import { type Clock, type Log, settledWithin, type Timer } from '@nereid/runtime';
 import { type Job, UnrecoverableError, type Worker } from 'bullmq';
 import type { JobTaker, TakeOptions } from './jobs.ts';
-import { settledWithin } from './settled-within.ts';
 
 export interface JobTakerParts {
   readonly clock: Clock;
@@ -123,8 +122,8 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         if (isClosed()) {
           // Not known to `shutDown`, and its connection and timers would outlive the taker. Closed within its
           // handshake, its connection would write an error to the terminal that nobody can catch.
-          await settledWithin(CLOSE_MS_MAX, starting.waitUntilReady());
-          await settledWithin(CLOSE_MS_MAX, starting.close(true));
+          await settledWithin(starting.waitUntilReady(), CLOSE_MS_MAX, clock);
+          await settledWithin(starting.close(true), CLOSE_MS_MAX, clock);
           break;
         }
         worker = starting;
@@ -132,7 +131,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         return starting;
       } catch (error) {
         log.debug({ err: error }, 'not taking jobs yet, trying again');
-        if (starting !== undefined) await settledWithin(CLOSE_MS_MAX, starting.close(true));
+        if (starting !== undefined) await settledWithin(starting.close(true), CLOSE_MS_MAX, clock);
         await pause(RETRY_MS);
       }
     }

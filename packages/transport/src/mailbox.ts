@@ -41,11 +41,6 @@ export interface Transport {
    * Redis that began anew, once it works again. Never on the local lane. Returns how to stop.
    */
   onInterruption(listener: () => void): () => void;
-  /**
-   * Deletes mailboxes that nobody reads any more: those of no process in `alive` at three calls in a
-   * row (docs/protocol.md R36). Absent where a dead process leaves none.
-   */
-  reap?(alive: ReadonlySet<ProcessId>): Promise<void>;
   /** Absent where every message is passed by reference. */
   readonly largeTensors?: LargeTensors;
   close(): Promise<void>;

@@ -1,5 +1,5 @@
 import { decodeMessage, type Message, type ProcessId } from '@nereid/protocol';
-import type { Clock, Log, Timer } from '@nereid/runtime';
+import { type Clock, type Log, pause, settledWithin, type Timer } from '@nereid/runtime';
 import type { Collector } from './blob-collector.ts';
 import type { Interruptions } from './interruptions.ts';
 import type { MailboxLimits } from './mailbox.ts';
@@ -8,7 +8,6 @@ import type { NextTurn } from './next-turn.ts';
 import { BLOCKING_S_MAX, isRefusal, type RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { type MailboxScripts, mailboxScripts } from './redis-scripts.ts';
-import { settledWithin } from './settled-within.ts';
 
 /** What one pop takes at most: parcels of 64 frames each. */
 const POP_PARCELS_MAX = 16;
@@ -185,15 +184,11 @@ export function openInbox(parts: InboxParts): Inbox {
       closed = true;
       heartbeat?.cancel();
       // An open under way must be over first, else it comes after the deletion; renewals go by the same connection.
-      if (popping.isReady) await settledWithin(CLOSE_MS_MAX, openCall);
+      if (popping.isReady) await settledWithin(openCall, CLOSE_MS_MAX, clock);
       popping.close();
       opened();
       // Without Redis the TTL does it.
-      await settledWithin(CLOSE_MS_MAX, remove());
+      await settledWithin(remove(), CLOSE_MS_MAX, clock);
     },
   };
-}
-
-function pause(clock: Clock, ms: number): Promise<void> {
-  return new Promise((resolve) => void clock.at(clock.nowUs() + ms * 1_000, resolve));
 }

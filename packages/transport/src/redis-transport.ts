@@ -1,5 +1,5 @@
 import { encodeMessage, type Message, NereidError, type ProcessId } from '@nereid/protocol';
-import type { Clock, Log } from '@nereid/runtime';
+import { type Clock, type Log, settledWithin } from '@nereid/runtime';
 import { type Collector, createCollector } from './blob-collector.ts';
 import { createRedisBlobs } from './blob-redis.ts';
 import { type BlobOptions, createBlobStore } from './blob-store.ts';
@@ -11,7 +11,6 @@ import { type Inbox, openInbox } from './redis-inbox.ts';
 import { redisKeys } from './redis-keys.ts';
 import { createOutbox } from './redis-outbox.ts';
 import { mailboxScripts } from './redis-scripts.ts';
-import { settledWithin } from './settled-within.ts';
 import type { Timing } from './timing.ts';
 
 /**
@@ -157,7 +156,7 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
     onInterruption: (listener) => interruptions.watch(listener),
     async close() {
       closed = true;
-      await settledWithin(CLOSE_MS_MAX, outbox.idle());
+      await settledWithin(outbox.idle(), CLOSE_MS_MAX, clock);
       await Promise.all([...inboxes.values()].map((inbox) => inbox.close()));
       inboxes.clear();
       blobs.close();
