@@ -1,28 +1,21 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { findProgram } from '../deploy/setup/command.mjs';
-
-const PROGRAMS = ['redis-server', 'valkey-server'];
-const READY = /ready to accept connections/i;
+import { findRedis, startRedisNode } from './redis-node.mjs';
 
 /** Whether a Redis can be started here. */
 export function hasRedis() {
-  return PROGRAMS.some((name) => findProgram(name) !== undefined);
+  return findRedis() !== undefined;
 }
 
 /** Starts a Redis of its own on a unix socket in a temporary folder. `flags` come after ours. */
 export async function startPrivateRedis(flags = []) {
-  const program = PROGRAMS.map((name) => findProgram(name)).find((found) => found !== undefined);
-  if (program === undefined) throw new Error(`none of ${PROGRAMS.join(', ')} is on PATH: install Redis 7 or later`);
   const folder = await mkdtemp(join(tmpdir(), 'nereid-redis-'));
   const socket = join(folder, 'redis.sock');
-  const place = ['--port', '0', '--unixsocket', socket, '--unixsocketperm', '700', '--dir', folder];
-  const start = () => startServer(program, [...place, '--save', '', '--maxmemory-policy', 'noeviction', ...flags]);
+  const place = ['--port', '0', '--unixsocket', socket, '--unixsocketperm', '700'];
+  const start = () => startRedisNode(folder, [...place, '--save', '', '--maxmemory-policy', 'noeviction', ...flags]);
   let server = await start();
   return {
     url: `unix://${socket}`,
@@ -37,24 +30,6 @@ export async function startPrivateRedis(flags = []) {
     async stop() {
       await server.stop();
       await rm(folder, { recursive: true, force: true });
-    },
-  };
-}
-
-async function startServer(program, args) {
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  const ended = once(child, 'exit');
-  await new Promise((resolve, reject) => {
-    child.once('error', reject);
-    ended.then(([code]) => reject(new Error(`${program} ended with ${code}`)), reject);
-    child.stdout.on('data', (text) => {
-      if (READY.test(text)) resolve();
-    });
-  });
-  return {
-    async stop(signal = 'SIGTERM') {
-      child.kill(signal);
-      await ended;
     },
   };
 }

@@ -9,10 +9,15 @@ const POLL_MS = 30;
  * @param {() => boolean} hasEnded whether its process is gone
  * @returns {Promise<boolean>} false where it ended, or is not ready after the limit
  */
-export async function becomesReady(url, hasEnded, limitMs) {
+export function becomesReady(url, hasEnded, limitMs) {
+  return becomesOk(`${url}/v2/health/ready`, hasEnded, limitMs);
+}
+
+/** The same of a server of any kind: `url` is the whole address that answers 2xx once it is ready. */
+export async function becomesOk(url, hasEnded, limitMs) {
   for (const start = performance.now(); performance.now() - start < limitMs; await delay(POLL_MS)) {
     if (hasEnded()) return false;
-    const response = await fetch(`${url}/v2/health/ready`).catch(() => undefined);
+    const response = await fetch(url).catch(() => undefined);
     await response?.arrayBuffer();
     if (response?.ok) return true;
   }

@@ -34,6 +34,10 @@ async function main() {
     return 2;
   }
   const { names, leftOut } = selectCases(options.case);
+  if (names.length === 0 && leftOut.size === 0) {
+    console.error(`--case=${options.case?.join(' --case=')} names no case: --list shows all`);
+    return 2;
+  }
   if (options.list) return printAll(names, leftOut);
   for (const [why, left] of leftOut) console.log(`${left.length} left out, ${why}`);
   if (names.length === 0) {

@@ -6,9 +6,6 @@ import { eventually, metric } from './metrics.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
 import { type Answer, infer, oneInput } from './requests.ts';
 
-const JOIN_MS_MAX = 3_000;
-/** A machine that is busy with other tests is slower; test/faults/scaling.mjs holds the figure itself. */
-const SLACK = 5;
 const CLIENTS = 8;
 const DELAY_MS = 300;
 /** Sleeps 10 ms, then tells the process that it runs in. */
@@ -105,11 +102,10 @@ describe('under load through two gateways', () => {
     await eventually('the first answers', async () => running.answers.length > CLIENTS);
 
     const second = await start('worker');
-    const joinedMs = performance.now();
+    // test/faults/scaling.mjs holds how soon.
     await eventually('the second answers', async () =>
       running.answers.some((answer) => pidOf(answer) === second.process.pid),
     );
-    expect(performance.now() - joinedMs).toBeLessThan(JOIN_MS_MAX * SLACK);
 
     expect((await first.stop()).code).toBe(0);
     const before = running.answers.length;

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { asBinary, HEADER_LENGTH, readTensors } from '../v2-tensors.mjs';
 import { answerIn, isRight, LARGE_ELEMENTS, LARGE_MODEL, LOAD_MODEL, requestOf, VALUE_MAX } from './load-model.mjs';
 
 /** A client that waits for longer counts as left without an answer. */
@@ -57,17 +58,17 @@ const FORMS = {
   },
   binary: {
     model: LOAD_MODEL,
-    init: (value) => binaryRequest('VALUE', [1, 1], Int32Array.of(value)),
+    init: (value) => asBinary([int32('VALUE', [1, 1], Int32Array.of(value))]),
     read: async (response) => {
-      const { VALUE: value, PID: pid } = await binaryOutputs(response);
-      return { value: value[0], pid: pid[0] };
+      const outputs = await binaryOutputs(response);
+      return { value: outputs.get('VALUE')[0], pid: outputs.get('PID')[0] };
     },
     isRight,
   },
   large: {
     model: LARGE_MODEL,
-    init: (value) => binaryRequest('LARGE', [LARGE_ELEMENTS], largeTensor(value)),
-    read: async (response) => (await binaryOutputs(response)).LARGE,
+    init: (value) => asBinary([int32('LARGE', [LARGE_ELEMENTS], largeTensor(value))]),
+    read: async (response) => (await binaryOutputs(response)).get('LARGE'),
     isRight: (answer, value) => Buffer.from(answer.buffer).equals(Buffer.from(largeTensor(value + 1).buffer)),
   },
 };
@@ -104,26 +105,9 @@ function largeTensor(value) {
   return Int32Array.from({ length: LARGE_ELEMENTS }, (_, index) => value + index);
 }
 
-function binaryRequest(name, shape, data) {
-  const input = { name, datatype: 'INT32', shape, parameters: { binary_data_size: data.byteLength } };
-  const header = Buffer.from(JSON.stringify({ inputs: [input], parameters: { binary_data_output: true } }));
-  return {
-    body: Buffer.concat([header, Buffer.from(data.buffer)]),
-    headers: { 'Inference-Header-Content-Length': String(header.length) },
-  };
-}
+const int32 = (name, shape, values) => ({ name, datatype: 'INT32', shape, values });
 
 /** Each output's elements, by name. */
 async function binaryOutputs(response) {
-  const body = await response.arrayBuffer();
-  const headerBytes = Number(response.headers.get('inference-header-content-length'));
-  const { outputs } = JSON.parse(Buffer.from(body, 0, headerBytes).toString());
-  let at = headerBytes;
-  const tensors = outputs.map(({ name, parameters }) => {
-    const tensor = new Int32Array(body.slice(at, at + parameters.binary_data_size));
-    at += parameters.binary_data_size;
-    return [name, tensor];
-  });
-  if (at !== body.byteLength) throw new Error(`${body.byteLength - at} bytes stand behind the outputs`);
-  return Object.fromEntries(tensors);
+  return readTensors(Buffer.from(await response.arrayBuffer()), response.headers.get(HEADER_LENGTH));
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Cluster, Redis } from 'ioredis';
 import { freePorts } from '../free-ports.mjs';
-import { DURABLE, startRedisNode } from './redis-node.mjs';
+import { DURABLE, startRedisNode } from '../redis-node.mjs';
 
 const NODES = 3;
 const SLOTS = 16_384;

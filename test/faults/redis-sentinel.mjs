@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { freePorts } from '../free-ports.mjs';
-import { DURABLE, startRedisNode } from './redis-node.mjs';
+import { DURABLE, startRedisNode } from '../redis-node.mjs';
 
 const HOST = '127.0.0.1';
 const NAME = 'nereid-primary';

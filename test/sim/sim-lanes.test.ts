@@ -9,6 +9,7 @@ import { createSimConnector } from './sim-connector.ts';
 import { createSimRedis } from './sim-redis.ts';
 import { simScripts } from './sim-scripts.ts';
 import { createSimWorld } from './sim-world.ts';
+import { switchOff } from './switches.ts';
 
 const STEP_US = 2_000;
 const BLOBS: BlobOptions = { name: 'bl-1', bytes_max: 1e9, inline_bytes_max: 0, filesReach: () => false };
@@ -27,7 +28,7 @@ function lane() {
     process,
     random: seededRandom(1),
     redis: createSimRedis(world),
-    scripts: simScripts({ newEpochs: true, epochMemory: true, grace: true, expireMailboxes: true, takeBlobs: true }),
+    scripts: simScripts(switchOff().scripts),
     network: { latencyUsMin: 50, latencyUsMax: 500, slowShare: 0, slowUsMax: 0, noticeLossShare: 0.3 },
   });
   const goOn = async () => {

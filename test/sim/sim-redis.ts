@@ -31,6 +31,8 @@ export interface SimRedis {
   subscribe(channel: string, listener: (notice: string) => void): () => void;
   publish(channel: string, notice: string): void;
   keys(): readonly string[];
+  /** Keys written, given a time or deleted so far. */
+  readonly writes: number;
   /** A new run id; what was written in the last `lostUs` is forgotten. All clients are disconnected by then. */
   restart(lostUs: number): void;
 }
@@ -58,6 +60,7 @@ export function createSimRedis(world: SimWorld): SimRedis {
   const subscribers = new Map<string, Set<(notice: string) => void>>();
   let undos: { readonly timeUs: number; readonly key: string; readonly before: Entry | undefined }[] = [];
   let run = 1;
+  let writes = 0;
 
   const nowMs = () => Math.floor(world.nowUs() / 1000);
 
@@ -67,6 +70,7 @@ export function createSimRedis(world: SimWorld): SimRedis {
   };
 
   const set = (key: string, entry: Entry | undefined) => {
+    writes++;
     undos.push({ timeUs: world.nowUs(), key, before: entries.get(key) });
     if (undos.length % UNDO_TRIM === 0) {
       undos = undos.filter(({ timeUs }) => timeUs >= world.nowUs() - UNDO_US_MAX);
@@ -143,6 +147,9 @@ export function createSimRedis(world: SimWorld): SimRedis {
       for (const listener of subscribers.get(channel) ?? []) listener(notice);
     },
     keys: () => [...entries.keys()].filter((key) => get(key) !== undefined),
+    get writes() {
+      return writes;
+    },
     restart(lostUs) {
       for (const waiting of waiters.values()) for (const { timeout } of waiting) timeout.cancel();
       waiters.clear();

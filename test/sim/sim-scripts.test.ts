@@ -10,9 +10,10 @@ import { between, pick } from './sim-models.ts';
 import { createSimRedis, type SimRedis } from './sim-redis.ts';
 import { simScripts } from './sim-scripts.ts';
 import { createSimWorld, type SimWorld } from './sim-world.ts';
+import { switchOff } from './switches.ts';
 
 const CALLS = 1_500;
-const SCRIPTS = simScripts({ newEpochs: true, epochMemory: true, grace: true, expireMailboxes: true, takeBlobs: true });
+const SCRIPTS = simScripts(switchOff().scripts);
 const KEYS = redisKeys('nereid');
 const DIRECTORY = DIRECTORY_KEYS.map((name) => KEYS[name]('all'));
 const META = KEYS.directoryMeta('all');

@@ -199,7 +199,7 @@ async function drains({ world, clients, fail }: Course): Promise<boolean> {
   return answered();
 }
 
-function report({ world, clients }: Course, violations: readonly Violation[]): SimReport {
+function report({ world, redis, clients }: Course, violations: readonly Violation[]): SimReport {
   const counts: Record<string, number> = {};
   let longestWaitUs = 0;
   for (const { outcome, broken, late } of clients.sent) {
@@ -212,6 +212,7 @@ function report({ world, clients }: Course, violations: readonly Violation[]): S
   }
   for (const { answeredUs, sentUs } of clients.sent)
     longestWaitUs = Math.max(longestWaitUs, (answeredUs ?? 0) - sentUs);
-  const trace = JSON.stringify([world.events, world.nowUs(), clients.sent.map(({ answeredUs }) => answeredUs)]);
+  const answered = clients.sent.map(({ answeredUs }) => answeredUs);
+  const trace = JSON.stringify([world.events, world.nowUs(), redis.writes, answered]);
   return { violations, requests: clients.sent.length, counts, longestWaitUs, events: world.events, trace };
 }

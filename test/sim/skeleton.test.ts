@@ -12,6 +12,7 @@ import { INSTANCE_DEPTH_MAX } from '@nereid/scheduler';
 import { createLocalDirectory, createLocalTransport } from '@nereid/transport';
 import { expect, test } from 'vitest';
 import { createSimGateway, type SimSent } from './sim-gateway.ts';
+import { pick } from './sim-models.ts';
 import { createSimWorker, type SimWorker } from './sim-worker.ts';
 
 const SEEDS = process.env.NEREID_SIM_SEED === undefined ? range(1, 50) : [Number(process.env.NEREID_SIM_SEED)];
@@ -39,12 +40,6 @@ const MODELS: Readonly<Record<string, { readonly config: string; readonly rows: 
 function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }
-
-const pick = <T>(random: Random, from: readonly T[]): T => {
-  const value = from[Math.floor(random.next() * from.length)];
-  if (value === undefined) throw new Error('nothing to pick from');
-  return value;
-};
 
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 

@@ -27,7 +27,6 @@ export type Rule =
   | 'R9'
   | 'R10'
   | 'R11'
-  | 'R24'
   | 'R25'
   | 'R26'
   | 'R27'
@@ -100,7 +99,6 @@ const TAKEN_OUT: readonly {
   { rule: 'R6', of: 'coordinator', take: anyEpochWillDo },
   { rule: 'R7', of: 'coordinator', take: (transport) => ({ ...transport, onInterruption: () => () => {} }) },
   { rule: 'R9', of: 'coordinator', take: workersAsLastHeard },
-  { rule: 'R24', of: 'coordinator', take: nothingRunsOut },
   { rule: 'R25', of: 'worker', take: finishedIdsNeverRunAgain },
   { rule: 'R29', of: 'gateway', take: missingGoesUnheard },
   { rule: 'R26', of: 'coordinator', take: nothingRunsElsewhere },
@@ -185,14 +183,6 @@ function workersAsLastHeard(transport: Transport, heard: Heard): Transport {
       },
     };
   });
-}
-
-/** R24 off: an owner does not know how long a request has left. */
-function nothingRunsOut(transport: Transport): Transport {
-  return altered(transport, () => ({
-    sent: UNALTERED,
-    received: (message) => [message.kind === 'infer' ? { ...message, msLeft: 0 } : message],
-  }));
 }
 
 /** R29 off: a gateway is not told that a worker did not find a request's tensors. */

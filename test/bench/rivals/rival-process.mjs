@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
+import { becomesOk } from '../../../deploy/setup/ready.mjs';
 
 const START_LIMIT_MS = 60_000;
 const STOP_LIMIT_MS = 10_000;
-const POLL_MS = 50;
 const OUTPUT_CHARACTERS_MAX = 4_000;
 
 /** Starts a program in a process group of its own, so that what it starts in turn ends with it. */
@@ -57,7 +57,7 @@ export async function whenReady({ port, path, processes, redis }) {
     await redis?.stop();
   };
   const hasEnded = () => all.some((one) => one.hasEnded());
-  if (!(await answers(`http://127.0.0.1:${port}${path}`, hasEnded))) {
+  if (!(await becomesOk(`http://127.0.0.1:${port}${path}`, hasEnded, START_LIMIT_MS))) {
     const what = hasEnded() ? 'it ended' : `it is not ready after ${START_LIMIT_MS} ms`;
     await stop();
     throw new Error(`${what}:\n${all.map((one) => one.output()).join('\n')}`);
@@ -70,14 +70,4 @@ export async function whenReady({ port, path, processes, redis }) {
     canRest: all.every(({ leadsGroup }) => leadsGroup === true),
     stop,
   };
-}
-
-async function answers(url, hasEnded) {
-  for (const start = performance.now(); performance.now() - start < START_LIMIT_MS; await delay(POLL_MS)) {
-    if (hasEnded()) return false;
-    const response = await fetch(url).catch(() => undefined);
-    await response?.arrayBuffer();
-    if (response?.ok) return true;
-  }
-  return false;
 }

@@ -1,7 +1,6 @@
 // The v2 protocol at a server, as far as the bench needs it.
 
-const ARRAYS = { FP32: Float32Array, INT32: Int32Array, INT64: BigInt64Array };
-const HEADER_LENGTH = 'inference-header-content-length';
+import { ARRAYS, HEADER_LENGTH } from '../../v2-tensors.mjs';
 
 /**
  * Reads an infer request.

@@ -1,17 +1,22 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
-import { findProgram } from '../../deploy/setup/command.mjs';
+import { findProgram } from '../deploy/setup/command.mjs';
 
+const PROGRAMS = ['redis-server', 'valkey-server'];
 const READY = /ready to accept connections|Sentinel ID is/i;
 
-/** A `redis-server` on a TCP port and a folder of its own; `args` as on its command line. */
+/** The server to start: a path, or undefined where none is on PATH. */
+export function findRedis() {
+  return PROGRAMS.map((name) => findProgram(name)).find((found) => found !== undefined);
+}
+
+/** A Redis or Valkey server in a folder of its own; `args` as on its command line. Returns once it takes connections. */
 export async function startRedisNode(folder, args) {
-  const program = findProgram('redis-server') ?? findProgram('valkey-server');
-  if (program === undefined)
-    throw new Error('neither redis-server nor valkey-server is on PATH: install Redis 7 or later');
+  const program = findRedis();
+  if (program === undefined) throw new Error(`none of ${PROGRAMS.join(', ')} is on PATH: install Redis 7 or later`);
   mkdirSync(folder, { recursive: true });
-  const child = spawn(program, [...args], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(program, args, { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = once(child, 'exit');
   await new Promise((resolve, reject) => {
     child.once('error', reject);
