@@ -22,7 +22,7 @@ import type { SimRedis } from './sim-redis.ts';
 import { simScripts } from './sim-scripts.ts';
 import { createSimThreads } from './sim-thread.ts';
 import type { SimProcess, SimWorld } from './sim-world.ts';
-import type { Switches } from './switches.ts';
+import { type Switches, sayingTimeLeft } from './switches.ts';
 
 export interface Roles {
   readonly gateway?: Gateway;
@@ -56,6 +56,7 @@ export interface ClusterOptions {
   readonly failed: (id: ProcessId, what: 'start' | 'stop', error: unknown) => void;
   /** Counted up by a reload: what is in the repositories now. */
   readonly build: (model: string) => number;
+  readonly msLeft?: number;
 }
 
 export interface ClusterSettings {
@@ -109,7 +110,9 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
     const redisTransport = createRedisTransport({ ...lane, limits, blobs, nextTurn });
     // What is taken out of a role is hidden from the checks, which look at what passes its mailbox.
     const watched = role === 'worker' ? options.checks.watchWorker(id, redisTransport) : redisTransport;
-    const transport = switches.transport(role, watched);
+    const saying =
+      role === 'gateway' && options.msLeft !== undefined ? sayingTimeLeft(watched, options.msLeft) : watched;
+    const transport = switches.transport(role, saying);
     const remote = createRedisDirectory<ModelRecord>({ ...lane, encode: encodeRecord, decode: decodeRecord });
     // As server/lane.ts: nobody is to hear of a mailbox that Redis does not know yet.
     const directory: RedisDirectory<ModelRecord> = {

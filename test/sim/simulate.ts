@@ -31,6 +31,8 @@ export interface Simulation {
   readonly traffic?: readonly SimModel[];
   /** Whether larger tensors go beside their messages, in place of what the seed says. */
   readonly blobs?: boolean;
+  /** What gateways say that each request has left; they say nothing by default, as their clients give no deadline. */
+  readonly msLeft?: number;
   /** Makes things go wrong by plan; called when the traffic starts. */
   readonly plan?: (course: Course) => void;
   /** Told of each fault. */
@@ -93,6 +95,7 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
     build,
     failed,
     settings: settingsOf(random, simulation),
+    ...(simulation.msLeft === undefined ? {} : { msLeft: simulation.msLeft }),
   });
   const clients = createSimClients({
     world,

@@ -27,6 +27,7 @@ export type Rule =
   | 'R9'
   | 'R10'
   | 'R11'
+  | 'R24'
   | 'R25'
   | 'R26'
   | 'R27'
@@ -99,6 +100,7 @@ const TAKEN_OUT: readonly {
   { rule: 'R6', of: 'coordinator', take: anyEpochWillDo },
   { rule: 'R7', of: 'coordinator', take: (transport) => ({ ...transport, onInterruption: () => () => {} }) },
   { rule: 'R9', of: 'coordinator', take: workersAsLastHeard },
+  { rule: 'R24', of: 'coordinator', take: nothingRunsOut },
   { rule: 'R25', of: 'worker', take: finishedIdsNeverRunAgain },
   { rule: 'R29', of: 'gateway', take: missingGoesUnheard },
   { rule: 'R26', of: 'coordinator', take: nothingRunsElsewhere },
@@ -130,6 +132,22 @@ function altered(
 }
 
 const UNALTERED = (message: Message) => message;
+
+/** A gateway that says of each request how long it has left. */
+export function sayingTimeLeft(transport: Transport, msLeft: number): Transport {
+  return altered(transport, () => ({
+    sent: (message) => (message.kind === 'infer' ? { ...message, msLeft } : message),
+    received: (message) => [message],
+  }));
+}
+
+/** R24 off: an owner does not hear how long a request has left. */
+function nothingRunsOut(transport: Transport): Transport {
+  return altered(transport, () => ({
+    sent: UNALTERED,
+    received: (message) => [message.kind === 'infer' ? { ...message, msLeft: 0 } : message],
+  }));
+}
 
 /** R4 off: who is refused does not hear how high to go. */
 function refusalsTellNothing(transport: Transport): Transport {
