@@ -14,7 +14,7 @@ afterEach(async () => {
 const check = async (url: string, allowEvicting = false) => {
   const connector = connectRedis(url, { name: 'test:check' });
   try {
-    return await checkRedis(connector, { allowEvicting });
+    return await checkRedis(connector, { allowEvicting, prefix: 'nereid' });
   } catch (error) {
     if (!(error instanceof NereidError)) throw error;
     expect(error.code).toBe('UNAVAILABLE');

@@ -11,7 +11,7 @@ export interface RedisCheckOptions {
   /** Warn of an evicting maxmemory-policy instead of refusing it. */
   readonly allowEvicting: boolean;
   /** Of the keys whose permissions are tried; 'nereid' by default. */
-  readonly prefix?: string;
+  readonly prefix: string;
 }
 
 export interface RedisCheck {
@@ -30,7 +30,7 @@ export async function checkRedis(connector: RedisConnector, options: RedisCheckO
     await reach(connection, connector.url);
     const info = await readInfo(connection.client);
     const check = checkRedisInfo(info, connector.url, { ...options, cluster: connector.cluster });
-    await tryPermissions(connection.client, connector.url, options.prefix ?? 'nereid');
+    await tryPermissions(connection.client, connector.url, options.prefix);
     return check;
   } finally {
     connection.close();

@@ -131,9 +131,9 @@ describe('a Cluster', () => {
 
   test('the check takes it, and refuses one of its nodes named alone', async () => {
     connector = connectRedis(url, { name: 'test' });
-    expect(await checkRedis(connector, { allowEvicting: false })).toMatchObject({ warnings: [] });
+    expect(await checkRedis(connector, { allowEvicting: false, prefix: 'nereid' })).toMatchObject({ warnings: [] });
     const single = connectRedis(redis.url, { name: 'test' });
-    await expect(checkRedis(single, { allowEvicting: false })).rejects.toThrow('separated by commas');
+    await expect(checkRedis(single, { allowEvicting: false, prefix: 'nereid' })).rejects.toThrow('separated by commas');
     single.close();
   });
 
