@@ -9,7 +9,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { commandOptions, endWithUsage } from '../command-options.mjs';
 import { batchingBar, minilmBar } from './bars-batching.mjs';
 import { memoryBar } from './bars-memory.mjs';
 import { loadGenerator } from './turns.mjs';
@@ -21,13 +21,16 @@ const BARS = {
   'memory-apart': (context) => memoryBar('apart', context),
 };
 
-const { values: options, positionals } = parseArgs({
+const USAGE =
+  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [--turns 7] [--seconds 3]';
+const { values: options, positionals } = commandOptions({
+  usage: USAGE,
   allowPositionals: true,
   options: { turns: { type: 'string', default: '7' }, seconds: { type: 'string', default: '3' } },
 });
 const names = positionals.length === 0 ? Object.keys(BARS) : positionals;
 const unknown = names.find((name) => BARS[name] === undefined);
-if (unknown !== undefined) throw new Error(`${unknown} is none of ${Object.keys(BARS).join(', ')}`);
+if (unknown !== undefined) endWithUsage(`${unknown} is none of ${Object.keys(BARS).join(', ')}`, USAGE);
 
 const say = (text) => console.log(text);
 const folder = mkdtempSync(join(tmpdir(), 'nereid-bars-'));

@@ -13,7 +13,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { commandOptions } from '../command-options.mjs';
 import { COLUMNS, isDefault } from './columns.mjs';
 import { measure, missingModel, restWhereHot, startServers, writeModels } from './engine.mjs';
 import { machine, versions } from './machine.mjs';
@@ -26,7 +26,9 @@ import { loadGenerator } from './turns.mjs';
 /** What repeated turns may add to a run. */
 const REPEATS_SHARE_MAX = 0.15;
 
-const { values: options } = parseArgs({
+const { values: options } = commandOptions({
+  usage:
+    'pnpm bench [--quick] [--only ROWS,COLUMNS] [--json FILE] [--write] [--against FILE] [--turns 5] [--seconds 2] [--concurrency 1,64] [--builds NAME=FOLDER,…]',
   options: {
     quick: { type: 'boolean', default: false },
     only: { type: 'string', default: '' },

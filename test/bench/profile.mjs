@@ -11,7 +11,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { commandOptions, endWithUsage } from '../command-options.mjs';
 import { freePorts } from '../free-ports.mjs';
 import { allocations } from './allocations.mjs';
 import { COLUMNS } from './columns.mjs';
@@ -25,7 +25,10 @@ const WARM_UP_S = 4;
 const SETTLE_MS = 300;
 const FUNCTIONS = 8;
 
-const { values: options, positionals } = parseArgs({
+const USAGE =
+  'pnpm bench:profile [FOLDER] [--row add_sub] [--encoding binary] [--concurrency 64] [--seconds 5] [--columns one,apart]';
+const { values: options, positionals } = commandOptions({
+  usage: USAGE,
   allowPositionals: true,
   options: {
     row: { type: 'string', default: 'add_sub' },
@@ -38,7 +41,7 @@ const { values: options, positionals } = parseArgs({
 
 const out = resolve(positionals[0] ?? 'bench-profiles');
 const row = ROWS[options.row];
-if (row === undefined) throw new Error(`--row: ${options.row} is none of ${Object.keys(ROWS).join(', ')}`);
+if (row === undefined) endWithUsage(`--row: ${options.row} is none of ${Object.keys(ROWS).join(', ')}`, USAGE);
 const summary = [];
 const say = (line) => {
   console.log(line);

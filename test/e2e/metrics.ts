@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 const POLL_MS = 20;
 const LIMIT_MS = 10_000;
 
-/** The value of a metric's sample with (at least) these labels; 0 where there is none. */
+/** The value of a metric's sample with (at least) these labels, their sum where there are several. Throws where there is none. */
 export async function metric(base: string, name: string, labels: Record<string, string> = {}): Promise<number> {
   const response = await fetch(`${base}/metrics`);
   const lines = (await response.text()).split('\n').filter((line) => line.startsWith(name));
@@ -11,6 +11,7 @@ export async function metric(base: string, name: string, labels: Record<string, 
   const samples = lines.filter(
     (line) => /[ {]/.test(line.charAt(name.length)) && wanted.every((l) => line.includes(l)),
   );
+  if (samples.length === 0) throw new Error(`no sample of ${name}${JSON.stringify(labels)} at ${base}`);
   return samples.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
 }
 

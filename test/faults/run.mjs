@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util';
+import { commandOptions } from '../command-options.mjs';
 import { gapsMs, medianGapMs } from './figures.mjs';
 import { problemsOf } from './problems.mjs';
 import { REDIS_FORMS } from './redis-forms.mjs';
@@ -12,7 +12,9 @@ import { FAULTS, runRounds } from './rounds.mjs';
 //   node test/faults/run.mjs --redis sentinel [--faults kill,pause,failover]
 // The exit code is 1 where anything is wrong.
 
-const { values } = parseArgs({
+const { values } = commandOptions({
+  usage:
+    'node test/faults/run.mjs [--rounds 10] [--faults kill,pause,redis] [--redis single|cluster|sentinel] [--time-scale 1]',
   options: {
     rounds: { type: 'string', default: '10' },
     faults: { type: 'string', default: 'kill' },

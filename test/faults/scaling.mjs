@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { becomesReady } from '../../deploy/setup/ready.mjs';
+import { commandOptions } from '../command-options.mjs';
 import { clusterOn, flagEnvironment } from '../deployment.mjs';
 import { startPrivateRedis } from '../private-redis.mjs';
 
@@ -41,7 +41,8 @@ instance_group [ { count: 1, kind: KIND_CPU } ]
 `;
 const BODY = JSON.stringify({ inputs: [{ name: 'VALUE', datatype: 'INT32', shape: [1], data: [1] }] });
 
-const { values } = parseArgs({
+const { values } = commandOptions({
+  usage: 'node test/faults/scaling.mjs [--turns 5] [--seconds 3]',
   options: { turns: { type: 'string', default: '5' }, seconds: { type: 'string', default: '3' } },
 });
 

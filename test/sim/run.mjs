@@ -1,13 +1,14 @@
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { commandOptions } from '../command-options.mjs';
 
 // Simulates the cluster under any number of seeds:
 //   pnpm sim [--seed N] [--seeds M] [--mix none|single|storm] [--verbose]
 // Each seed that fails prints the command that repeats it. The exit code is 1 if any failed.
 
-const { values } = parseArgs({
+const { values } = commandOptions({
+  usage: 'pnpm sim [--seed N] [--seeds M] [--mix none|single|storm] [--verbose]',
   options: {
     seed: { type: 'string', default: '1' },
     seeds: { type: 'string', default: '100' },

@@ -1,4 +1,5 @@
 /** What a simulated thread runs of a decoupled model: each request's answers one by one, side by side. */
+import { CANCELLED } from '@nereid/protocol';
 import type { Clock, Random, Timer } from '@nereid/runtime';
 import type { StreamChunk, ThreadOutcome } from '../../packages/worker/src/thread-messages.ts';
 import { between, bytesOf, type SimModel, streamLength } from './sim-models.ts';
@@ -48,11 +49,11 @@ export function startStreams(options: StreamRun): Timer {
   };
 
   const step = (request: StreamedRequest, position: number, chunk: number) => {
-    if (options.isCancelled(position)) end(position, failure('CANCELLED', 'Request cancelled'));
+    if (options.isCancelled(position)) end(position, { ok: false, error: CANCELLED });
     else if (random.next() < model.crashShare) {
       cancel();
       options.crash();
-    } else if (random.next() < model.throwShare) end(position, failure('INTERNAL', 'the model threw'));
+    } else if (random.next() < model.throwShare) end(position, { ok: false, error: { code: 'INTERNAL', message: 'the model threw' } });
     else if (chunk === streamLength(request.token)) end(position, END);
     else {
       options.send({ position, outcome: answer(options, request, chunk), last: false });
@@ -87,8 +88,4 @@ function answer({ version, run }: StreamRun, { token, shape }: StreamedRequest, 
       column('CHUNK', chunk),
     ],
   };
-}
-
-function failure(code: 'CANCELLED' | 'INTERNAL', message: string): ThreadOutcome {
-  return { ok: false, error: { code, message } };
 }

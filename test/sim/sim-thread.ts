@@ -3,7 +3,7 @@
  * one by one for random times, and answers with result frames. It may throw, and it may end.
  */
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import { NereidError } from '@nereid/protocol';
+import { CANCELLED, NereidError } from '@nereid/protocol';
 import type { Random, Timer } from '@nereid/runtime';
 import type { SpawnThread } from '@nereid/worker';
 import { openBatch } from '../../packages/worker/src/batch-frame.ts';
@@ -91,7 +91,7 @@ function startThread(setup: ThreadSetup, { process, random, ran }: ThreadsOption
   };
 
   const fail = (opened: OpenedBatch, executed: boolean, runUs: number, code: 'INTERNAL' | 'CANCELLED') => {
-    const error = { code, message: code === 'INTERNAL' ? 'the model threw' : 'Request cancelled' };
+    const error = code === 'CANCELLED' ? CANCELLED : { code, message: 'the model threw' };
     const outcomes = opened.rows.map(() => ({ ok: false, error }) as const);
     report({ kind: 'outcomes', sequence: opened.sequence, executed, timing: timing(runUs), outcomes });
   };

@@ -1,14 +1,15 @@
 /** A worker for simulations: runs batches in order per instance, for random times, and loses instances. */
 import type { ModelRecord } from '@nereid/config';
-import type {
-  ControlMessage,
-  DoneEntry,
-  ErrorInfo,
-  ExecuteMessage,
-  Message,
-  Outcome,
-  ProcessId,
-  VersionDescription,
+import {
+  CANCELLED,
+  type ControlMessage,
+  type DoneEntry,
+  type ErrorInfo,
+  type ExecuteMessage,
+  type Message,
+  type Outcome,
+  type ProcessId,
+  type VersionDescription,
 } from '@nereid/protocol';
 import type { Clock, Random, Timer } from '@nereid/runtime';
 import type { Directory, Mailbox, Transport } from '@nereid/transport';
@@ -51,7 +52,6 @@ interface SimInstance {
 
 const INSTANCE_LOST: ErrorInfo = { code: 'UNAVAILABLE', message: 'the instance was lost' };
 const MODEL_FAILED: ErrorInfo = { code: 'INTERNAL', message: 'the model failed' };
-const CANCELLED: ErrorInfo = { code: 'CANCELLED', message: 'Request cancelled' };
 const RESTART_US_MAX = 5_000;
 
 export function createSimWorker(options: SimWorkerOptions): SimWorker {
