@@ -21,8 +21,7 @@ const BARS = {
   'memory-apart': (context) => memoryBar('apart', context),
 };
 
-const USAGE =
-  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [--turns 7] [--seconds 3]';
+const USAGE = 'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [--turns 7] [--seconds 3]';
 const { values: options, positionals } = commandOptions({
   usage: USAGE,
   allowPositionals: true,

@@ -53,7 +53,8 @@ export function startStreams(options: StreamRun): Timer {
     else if (random.next() < model.crashShare) {
       cancel();
       options.crash();
-    } else if (random.next() < model.throwShare) end(position, { ok: false, error: { code: 'INTERNAL', message: 'the model threw' } });
+    } else if (random.next() < model.throwShare)
+      end(position, { ok: false, error: { code: 'INTERNAL', message: 'the model threw' } });
     else if (chunk === streamLength(request.token)) end(position, END);
     else {
       options.send({ position, outcome: answer(options, request, chunk), last: false });
