@@ -131,7 +131,6 @@ describe('a wrong job fails at once, with the text of HTTP', () => {
       { inputs: [tensor], outputs: [{ name: 'X' }] },
       "INVALID_ARG: unexpected inference output 'X'",
     ],
-    ['classes', { inputs: [tensor], outputs: [{ name: 'B', parameters: { classification: 2 } }] }, 'UNSUPPORTED: '],
     ['an unknown version', { inputs: [tensor], model_version: '9' }, 'NOT_FOUND: Request for unknown model: '],
     ['a sequence', { inputs: [tensor], parameters: { sequence_id: 1 } }, 'UNSUPPORTED: '],
   ])('%s', async (_what, data, text) => {
@@ -166,6 +165,18 @@ test('an output without the form that the job asks for fails it', async () => {
   worker.outputs = [{ name: 'B', datatype: 'FP16', shape: [1], data: new Uint8Array(2) }];
   worker.finish();
   expect((await ended('j1'))?.failedReason).toContain("respond 'b64'");
+});
+
+test('a job gives the classes of an output where it asks for them', async () => {
+  const { worker, add, ended, batches } = await world();
+  await add('j1', jobData({ outputs: [{ name: 'B', parameters: { classification: 1 } }] }));
+  await batches(1);
+  worker.outputs = [{ name: 'B', datatype: 'INT8', shape: [2], data: Uint8Array.of(3, 5) }];
+  worker.finish();
+  expect(await ended('j1')).toMatchObject({
+    state: 'completed',
+    result: { outputs: [{ name: 'B', datatype: 'BYTES', shape: [1], data: ['5:1'] }] },
+  });
 });
 
 test('a job whose answer was lost runs again (R33)', async () => {

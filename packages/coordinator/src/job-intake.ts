@@ -1,6 +1,6 @@
 import { checkRequest, LIMITS } from '@nereid/config';
 import {
-  classificationRefusal,
+  classifyOutputs,
   type DecodedJob,
   decodeJobData,
   type ErrorInfo,
@@ -175,7 +175,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
     const { id, served, decoded } = held;
     const { taker, model } = served;
     forget(held);
-    const result = outcome.ok ? resultOf(outcome, decoded) : outcome;
+    const result = outcome.ok ? resultOf(outcome, decoded, model) : outcome;
     if (result.ok) {
       ended(taker.complete(id, result.value));
       return;
@@ -292,7 +292,7 @@ function readJob({ name, signature }: OwnedModel, data: unknown): ReadJob {
   if (signature.decoupled) return { ok: false, error: decoupled(name) };
   try {
     const decoded = decodeJobData(data, { modelName: name, limits: REQUEST_LIMITS });
-    const error = classificationRefusal(decoded.outputs) ?? checkRequest(signature, decoded.request);
+    const error = checkRequest(signature, decoded.request);
     return error === null ? { ok: true, decoded } : { ok: false, error };
   } catch (thrown) {
     return { ok: false, error: errorInfo(thrown) };
@@ -301,10 +301,15 @@ function readJob({ name, signature }: OwnedModel, data: unknown): ReadJob {
 
 type JobResult = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: ErrorInfo };
 
-/** The return value; an output may have no form of the kind that the job asks for. */
-function resultOf(outcome: Outcome & { readonly ok: true }, { respond }: DecodedJob): JobResult {
+/** The return value, outputs as classes where the job asks for them; one may have no form of the kind asked for. */
+function resultOf(
+  outcome: Outcome & { readonly ok: true },
+  { respond, outputs }: DecodedJob,
+  { signature, source }: OwnedModel,
+): JobResult {
   try {
-    return { ok: true, value: encodeJobResult(outcome.response, respond) };
+    const classified = { batching: signature.maxBatchSize > 0, labels: source.labels };
+    return { ok: true, value: encodeJobResult(classifyOutputs(outcome.response, outputs, classified), respond) };
   } catch (thrown) {
     return { ok: false, error: errorInfo(thrown) };
   }

@@ -250,7 +250,7 @@ test('a request comes back from its job data as it was', () => {
 test('listed outputs keep their form', () => {
   const outputs = [
     { name: 'B', binary: true, classification: 0 },
-    { name: 'C', binary: false, classification: 0 },
+    { name: 'C', binary: false, classification: 3 },
   ];
   const before = {
     request: { ...REQUEST_DEFAULTS, modelName: 'm', inputs: [], requestedOutputs: ['B', 'C'] },

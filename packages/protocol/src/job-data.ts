@@ -9,6 +9,7 @@ import { isJsonObject, type JsonObject, jsonText, parametersText, typedParameter
 import { base64Tensor, tensorsText } from './job-tensors.ts';
 import type { RequestLimits } from './protocol-limits.ts';
 import { wrongKind } from './v2-member.ts';
+import type { RequestedOutput } from './v2-outputs.ts';
 import { type DecodedRequest, decodeInferRequest } from './v2-request.ts';
 
 /** Form of the outputs in the return value. auto: JSON to 16 KiB in all, else b64. */
@@ -77,13 +78,15 @@ export function encodeJobData({ request, outputs, binaryDefault }: DecodedReques
     ...(request.modelVersion === '' ? {} : { model_version: request.modelVersion }),
     parameters: typedParameters(allParameters(request, binaryDefault)),
     inputs: request.inputs.map(base64Tensor),
-    ...(outputs.length === 0
-      ? {}
-      : { outputs: outputs.map(({ name, binary }) => ({ name, parameters: { binary_data: binary } })) }),
+    ...(outputs.length === 0 ? {} : { outputs: outputs.map(outputJson) }),
     respond: settings.respond,
     ...(settings.deadlineMs === 0 ? {} : { deadline_ms: settings.deadlineMs }),
     result_ttl_s: settings.resultTtlS,
   };
+}
+
+function outputJson({ name, binary, classification }: RequestedOutput): JsonObject {
+  return { name, parameters: { binary_data: binary, ...(classification === 0 ? {} : { classification }) } };
 }
 
 function allParameters(request: InferRequest, binaryDefault: boolean): Readonly<Record<string, ParameterValue>> {

@@ -6,7 +6,6 @@
 import type { CarriedRequest } from './blob.ts';
 import type { ErrorInfo } from './error.ts';
 import { NO_HOLDER, type VersionState } from './message.ts';
-import type { RequestedOutput } from './v2-outputs.ts';
 
 export const STOPPING: ErrorInfo = {
   code: 'UNAVAILABLE',
@@ -64,14 +63,6 @@ export function bodyTooLarge(bytes: number, bytes_max: number): ErrorInfo {
     `request JSON size of ${bytes} bytes exceeds the maximum allowed input size of ${bytes_max} bytes. ` +
     'Use --http-max-input-size to increase the limit.';
   return { code: 'INVALID_ARG', message, field: 'body' };
-}
-
-/** Where one of the outputs that a client listed is to be given as classes. */
-export function classificationRefusal(outputs: readonly RequestedOutput[]): ErrorInfo | undefined {
-  const classified = outputs.find(({ classification }) => classification > 0);
-  if (classified === undefined) return undefined;
-  const message = `this version does not serve the parameter 'classification' of output '${classified.name}'; leave it out`;
-  return { code: 'UNSUPPORTED', message, field: 'outputs.parameters.classification' };
 }
 
 function unknownModel(what: string): ErrorInfo {

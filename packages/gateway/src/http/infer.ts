@@ -2,7 +2,6 @@ import type { Socket } from 'node:net';
 import type { ModelSignature } from '@nereid/config';
 import {
   bodyTooLarge,
-  classificationRefusal,
   type DecodedRequest,
   decodeInferRequest,
   type ErrorInfo,
