@@ -1,5 +1,5 @@
 import type { ModelRecord } from '@nereid/config';
-import { type InferRequest, type Message, type Outcome, type ProcessId, STOPPING } from '@nereid/protocol';
+import { type ErrorInfo, type InferRequest, type Message, type Outcome, type ProcessId, STOPPING } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
 import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
@@ -46,6 +46,8 @@ export interface Gateway {
    * than it is read (`stream_unread`). Never throws; who leaves early cancels the request.
    */
   inferStream(request: InferRequest, signal?: AbortSignal): AsyncIterableIterator<StreamedAnswer>;
+  /** Why `inferStream` would refuse the request unsent, from what is known here; null where it would send it. */
+  refusal(request: InferRequest): ErrorInfo | null;
   live(): boolean;
   ready(): boolean;
   /** `version` is decimal, or '' for the greatest READY one. */
@@ -145,6 +147,8 @@ export function createGateway(options: GatewayOptions): Gateway {
     }
   };
 
+  const refusal = (request: InferRequest) => (stopping ? STOPPING : infer.refusal(request, 'any'));
+
   const drain = () => {
     if (stopping) return;
     stopping = true;
@@ -181,8 +185,9 @@ export function createGateway(options: GatewayOptions): Gateway {
       const error = infer.refusal(request, 'one');
       return error === null ? infer.submit(request, signal) : Promise.resolve({ ok: false, error });
     },
+    refusal,
     inferStream(request, signal) {
-      const error = stopping ? STOPPING : infer.refusal(request, 'any');
+      const error = refusal(request);
       if (error === null) return infer.stream(request, signal);
       const refused = createAnswerQueue(options.limits, () => {});
       refused.end({ ok: false, error });

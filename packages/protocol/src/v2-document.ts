@@ -115,8 +115,8 @@ function once(cursor: JsonCursor, earlier: unknown, key: string): void {
   if (earlier !== undefined) throw repeated(cursor, key);
 }
 
-/** The names of members that the protocol does not define, so that none comes twice. */
-function addName(cursor: JsonCursor, names: Set<string> | undefined, key: string): Set<string> {
+/** The names of members that the protocol does not define, so that none comes twice. Throws INVALID_ARG where one does. */
+export function addName(cursor: JsonCursor, names: Set<string> | undefined, key: string): Set<string> {
   if (names === undefined) return new Set([key]);
   if (names.has(key)) throw repeated(cursor, key);
   if (names.size === JSON_MEMBERS_MAX) {

@@ -88,7 +88,6 @@ function refuse(name: string, words: string): never {
   });
 }
 
-/** Integers of 63 bits and a sign are ints; greater ones are doubles, as for Triton. */
 function customValue(name: string, value: JsonScalar): ParameterValue {
   if (name.startsWith('triton_')) {
     throw new NereidError(
@@ -97,6 +96,14 @@ function customValue(name: string, value: JsonScalar): ParameterValue {
       { field: `parameters.${name}` },
     );
   }
+  return parameterValue(name, value);
+}
+
+/**
+ * The value of a model's parameter: integers of 63 bits and a sign are ints; greater ones are doubles, as for Triton.
+ * Throws INVALID_ARG for null, arrays and objects.
+ */
+export function parameterValue(name: string, value: JsonScalar): ParameterValue {
   if (typeof value === 'string' || typeof value === 'boolean') return value;
   if (typeof value === 'number') return BigInt(value);
   if (typeof value === 'bigint') return value <= INT64_MAX ? value : Number(value);

@@ -3,10 +3,11 @@
  * with the mistakes in the order in which Triton finds them (http_server.cc: EVBufferToInput: id,
  * parameters, inputs one by one, what is left of the body, outputs).
  */
-import { DATATYPE_BYTES, type Datatype, isDatatype } from './datatype.ts';
+import { isDatatype } from './datatype.ts';
 import { NereidError } from './error.ts';
 import type { InferRequest } from './infer.ts';
 import { readElements } from './json-elements.ts';
+import { checkJsonInput, type JsonInput } from './json-input.ts';
 import type { JsonScalar } from './json-reader.ts';
 import type { RequestLimits } from './protocol-limits.ts';
 import { bodyTooLarge } from './request-error.ts';
@@ -195,44 +196,13 @@ function binaryData(progress: Progress, raw: RawTensor, name: string, field: str
   return new Uint8Array(body.buffer, body.byteOffset + position, Number(size));
 }
 
-interface JsonInput {
-  readonly name: string;
-  readonly datatype: Datatype;
-  readonly shape: readonly number[];
-  readonly field: string;
-}
-
 function jsonData(progress: Progress, raw: RawTensor, input: JsonInput): Uint8Array {
-  const { name, datatype, shape } = input;
   const { limits } = progress.options;
-  if (datatype === 'FP16' || datatype === 'BF16') {
-    throw new NereidError(
-      'INVALID_ARG',
-      `receiving ${datatype} data via JSON is not supported. Please use the binary data format for input ${name}`,
-      { field: input.field },
-    );
-  }
-  const count = elementCount(shape) ?? 0;
+  const count = elementCount(input.shape) ?? 0;
   progress.elements += count;
-  if (progress.elements > limits.elements_max) {
-    throw new NereidError(
-      'INVALID_ARG',
-      `invalid shape for input '${name}': with shape [${shape}] the request has ${progress.elements} JSON elements, ` +
-        `more than ${limits.elements_max}. Please use the binary data format.`,
-      { field: input.field },
-    );
-  }
-  // What a BYTES tensor takes is bounded by its text, which is at least as long but for 4 bytes an element.
-  const bytes = datatype === 'BYTES' ? raw.dataEnd - raw.dataStart : count * DATATYPE_BYTES[datatype];
-  if (bytes > limits.bytes_max) {
-    throw new NereidError(
-      'INVALID_ARG',
-      `JSON input '${name}' has a byte_size (${bytes} bytes) that exceeds the maximum allowed value of ` +
-        `${limits.bytes_max} bytes. Use --http-max-input-size to increase the limit.`,
-      { field: input.field },
-    );
-  }
+  const textBytes = raw.dataEnd - raw.dataStart;
+  checkJsonInput(input, { count, elements: progress.elements, textBytes }, limits);
   if (raw.elements !== undefined) return raw.elements;
   const span = { bytes: progress.document, start: raw.dataStart, end: raw.dataEnd };
-  return readElements(span, datatype, count, input);
+  return readElements(span, input.datatype, count, input);
 }

@@ -97,12 +97,14 @@ function writeParameters(writer: JsonWriter, response: InferResponse): void {
   if (separator === ',') writer.pending += '}';
 }
 
-function parameterText(value: ParameterValue): string {
+/** A parameter's value as JSON. */
+export function parameterText(value: ParameterValue): string {
   if (typeof value === 'string') return JSON.stringify(value);
   return typeof value === 'number' ? doubleText(value) : String(value);
 }
 
-function writeData(writer: JsonWriter, output: Tensor): void {
+/** Writes a tensor's elements as JSON, comma between them. Throws as `encodeInferResponse` does. */
+export function writeData(writer: JsonWriter, output: Tensor): void {
   const { name, datatype, shape, data } = output;
   if (datatype === 'BYTES') {
     writeStrings(writer, output);

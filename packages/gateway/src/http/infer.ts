@@ -1,7 +1,6 @@
 import type { Socket } from 'node:net';
 import type { ModelSignature } from '@nereid/config';
 import {
-  bodyTooLarge,
   type DecodedRequest,
   decodeInferRequest,
   type ErrorInfo,
@@ -11,20 +10,25 @@ import {
 } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { answerOutputs } from '../answer-outputs.ts';
 import type { Gateway } from '../gateway.ts';
 import type { ModelLookup } from '../model-lookup.ts';
+import { bodyCoding, CODINGS_TAKEN } from './content-coding.ts';
 import { sendError } from './errors.ts';
+import type { Inflate } from './inflate.ts';
 import { sendInferResponse } from './infer-answer.ts';
 import { inferHeaderLength } from './infer-header-length.ts';
 import { modelOf } from './model-path.ts';
 import { rawRequest } from './raw-request.ts';
-import { type Body, readBody } from './read-body.ts';
+import { type Body, readEncodedBody } from './read-body.ts';
 
 export interface InferContext {
   readonly gateway: Gateway;
   readonly log: Log;
   /** A larger body is refused with 400. */
   readonly inputBytesMax: number;
+  /** To the same limit. */
+  readonly inflate: Inflate;
   readonly requestLimits: RequestLimits;
   readonly clientSignal: (socket: Socket) => AbortSignal;
   /** True once the server is stopping: answers then end their connection. */
@@ -45,12 +49,12 @@ export function infer(context: InferContext, request: FastifyRequest, reply: Fas
 
   const found = servable(context.gateway.model(name, version), request);
   if (!found.ok) {
-    if (found.error === COMPRESSED) reply.header('Accept-Encoding', 'identity');
+    if (found.error === COMPRESSED) reply.header('Accept-Encoding', CODINGS_TAKEN);
     fail(found.error);
     return;
   }
 
-  readBody(request.raw, context.inputBytesMax, (body) => {
+  readEncodedBody(request.raw, context.inputBytesMax, context.inflate, (body) => {
     try {
       const decoded = decodeInfer(context, request, found.signature, version === '' ? '' : found.version, body);
       if (!decoded.ok) {
@@ -59,9 +63,10 @@ export function infer(context: InferContext, request: FastifyRequest, reply: Fas
       }
       const { id } = decoded.value.request;
       // Never rejects: an infer's failure is an outcome, and an answer without a form becomes an error.
-      void context.gateway.infer(decoded.value.request, context.clientSignal(request.raw.socket)).then((outcome) => {
+      void context.gateway.infer(decoded.value.request, context.clientSignal(request.raw.socket)).then((given) => {
+        const outcome = answerOutputs(given, decoded.value.outputs, found);
         const error = outcome.ok
-          ? sendInferResponse(reply, outcome.response, decoded.value, context.closing())
+          ? sendInferResponse(reply, outcome.response, decoded.value, context.closing)
           : outcome.error;
         if (error !== null) fail(error, id);
       });
@@ -79,13 +84,13 @@ type Decoded =
 
 /** The request, or why not: what the codec finds it throws. */
 export function decodeInfer(
-  context: Pick<InferContext, 'inputBytesMax' | 'requestLimits'>,
+  context: Pick<InferContext, 'requestLimits'>,
   request: FastifyRequest,
   signature: ModelSignature,
   modelVersion: string,
   body: Body,
 ): Decoded {
-  if (!body.ok) return { ok: false, error: bodyTooLarge(body.length, context.inputBytesMax) };
+  if (!body.ok) return body;
   const header = inferHeaderLength(request.headers['inference-header-content-length'], body.bytes.byteLength);
   if (!header.ok) return header;
   if (header.length === 0) {
@@ -98,8 +103,7 @@ export function decodeInfer(
     headerLength: header.length,
     limits: context.requestLimits,
   });
-  const error = classificationRefusal(value.outputs);
-  return error === undefined ? { ok: true, value } : { ok: false, error };
+  return { ok: true, value };
 }
 
 const DECOUPLED: ErrorInfo = {
@@ -119,6 +123,5 @@ function servable(found: ModelLookup, request: FastifyRequest): ModelLookup {
 /** Why the body is not worth reading. */
 export function refusedUnread({ decoupled }: ModelSignature, { headers }: FastifyRequest): ErrorInfo | undefined {
   if (decoupled) return DECOUPLED;
-  const encoding = headers['content-encoding'] ?? '';
-  return encoding === '' || encoding === 'identity' ? undefined : COMPRESSED;
+  return bodyCoding(headers['content-encoding']) === undefined ? COMPRESSED : undefined;
 }

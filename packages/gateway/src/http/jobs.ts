@@ -1,5 +1,4 @@
 import {
-  bodyTooLarge,
   type ErrorInfo,
   errorInfo,
   NereidError,
@@ -9,13 +8,14 @@ import {
 import { publicJobId, type StoredJob } from '@nereid/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type JobExpiry, type Jobs, jobVersion, requestIdOf } from '../jobs.ts';
+import { CODINGS_TAKEN } from './content-coding.ts';
 import { retrySoon, sendJson } from './errors.ts';
 import { COMPRESSED, decodeInfer, type InferContext, refusedUnread } from './infer.ts';
 import { sendInferResponse } from './infer-answer.ts';
 import { sendOwnError } from './jobs-error.ts';
 import { jobWishes, waitMs } from './jobs-headers.ts';
 import { modelOf } from './model-path.ts';
-import { readBody } from './read-body.ts';
+import { readEncodedBody } from './read-body.ts';
 
 export interface JobsContext {
   /** Undefined without Redis. */
@@ -45,13 +45,13 @@ export function submitJob(context: Context, request: FastifyRequest, reply: Fast
   }
   const refusal = refusedUnread(model.signature, request);
   if (refusal !== undefined) {
-    if (refusal === COMPRESSED) reply.header('Accept-Encoding', 'identity');
+    if (refusal === COMPRESSED) reply.header('Accept-Encoding', CODINGS_TAKEN);
     refuse(context, reply, refusal);
     return;
   }
-  readBody(request.raw, context.inputBytesMax, (body) => {
+  readEncodedBody(request.raw, context.inputBytesMax, context.inflate, (body) => {
     if (!body.ok) {
-      refuse(context, reply, bodyTooLarge(body.length, context.inputBytesMax), 413);
+      refuse(context, reply, body.error, body.tooLarge ? 413 : undefined);
       return;
     }
     answer(context, reply, async () => {
@@ -106,7 +106,7 @@ export function jobResult(context: Context, request: FastifyRequest, reply: Fast
         break;
       case 'done': {
         const { response, request: forms } = result;
-        const error = sendInferResponse(reply, response, forms, context.closing());
+        const error = sendInferResponse(reply, response, forms, context.closing);
         if (error !== null) refuse(context, reply, withRequestId(response, error));
         break;
       }

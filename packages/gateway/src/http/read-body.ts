@@ -1,5 +1,8 @@
 import type { IncomingMessage } from 'node:http';
+import { bodyTooLarge } from '@nereid/protocol';
 import { createBodyBytes } from './body-bytes.ts';
+import { bodyCoding } from './content-coding.ts';
+import type { Inflate, Inflated } from './inflate.ts';
 
 /**
  * Of a body that is over its limit, so many times the limit are read and thrown away, so that the
@@ -7,10 +10,8 @@ import { createBodyBytes } from './body-bytes.ts';
  */
 const DISCARD_FACTOR = 16;
 
-export type Body =
-  | { readonly ok: true; readonly bytes: Uint8Array }
-  /** Over the limit; `length` is the announced length, or what had come when the limit was passed. */
-  | { readonly ok: false; readonly length: number };
+/** Not ok: over the limit, by its announced length or by what had come, or not to be inflated. */
+export type Body = Inflated;
 
 /**
  * Reads a request's body and calls back once, or never where the client leaves before its end.
@@ -30,7 +31,7 @@ export function readBody(request: IncomingMessage, bytes_max: number, done: (bod
     if (received > bytes_max) {
       over = true;
       body.drop();
-      done({ ok: false, length: received });
+      done(tooLarge(received, bytes_max));
       return;
     }
     body.add(chunk);
@@ -40,5 +41,26 @@ export function readBody(request: IncomingMessage, bytes_max: number, done: (bod
   request.on('end', () => {
     if (!over) done({ ok: true, bytes: body.end() });
   });
-  if (over) done({ ok: false, length: announced });
+  if (over) done(tooLarge(announced, bytes_max));
+}
+
+function tooLarge(length: number, bytes_max: number): Body {
+  return { ok: false, error: bodyTooLarge(length, bytes_max), tooLarge: true };
+}
+
+/** As `readBody`, for a request whose `Content-Encoding` is taken; its limit is on both forms of the body. */
+export function readEncodedBody(
+  request: IncomingMessage,
+  bytes_max: number,
+  inflate: Inflate,
+  done: (body: Body) => void,
+): void {
+  if (bodyCoding(request.headers['content-encoding']) === 'identity') {
+    readBody(request, bytes_max, done);
+    return;
+  }
+  readBody(request, bytes_max, (body) => {
+    if (body.ok) inflate(body.bytes, done);
+    else done(body);
+  });
 }

@@ -75,6 +75,8 @@ describe('methods', () => {
     ['GET', '/v2/models/simple/config'],
     ['POST', '/v2/models/simple/infer'],
     ['POST', '/v2/models/simple/versions/1/infer'],
+    ['POST', '/v2/models/simple/generate'],
+    ['POST', '/v2/models/simple/versions/1/generate_stream'],
   ];
   // CONNECT is no request for a path.
   const others = METHODS.filter((method) => method !== 'CONNECT');
@@ -97,8 +99,6 @@ describe('routes of Triton that this version does not have', () => {
   it.each([
     ['GET', '/v2/models/stats'],
     ['GET', '/v2/models/simple/stats'],
-    ['POST', '/v2/models/simple/generate'],
-    ['POST', '/v2/models/simple/versions/1/generate_stream'],
     ['GET', '/v2/trace/setting'],
     ['POST', '/v2/models/simple/trace/setting'],
     ['GET', '/v2/logging'],

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { sendError, sendJson } from './errors.ts';
+import { generate, generateStream } from './generate.ts';
 import { live, modelReady, ready } from './health.ts';
 import { type InferContext, infer } from './infer.ts';
 import { type JobsContext, jobQueue, jobResult, jobStatus, submitJob } from './jobs.ts';
@@ -36,6 +37,10 @@ function routeTable(context: RoutesContext): readonly (readonly ['GET' | 'POST',
     ['GET', `${VERSION}/config`, (request, reply) => modelConfig(gateway, request, reply)],
     ['POST', `${MODEL}/infer`, (request, reply) => infer(context, request, reply)],
     ['POST', `${VERSION}/infer`, (request, reply) => infer(context, request, reply)],
+    ['POST', `${MODEL}/generate`, (request, reply) => generate(context, request, reply)],
+    ['POST', `${VERSION}/generate`, (request, reply) => generate(context, request, reply)],
+    ['POST', `${MODEL}/generate_stream`, (request, reply) => generateStream(context, request, reply)],
+    ['POST', `${VERSION}/generate_stream`, (request, reply) => generateStream(context, request, reply)],
     ['POST', `${MODEL}/jobs`, (request, reply) => submitJob(context, request, reply)],
     ['POST', `${VERSION}/jobs`, (request, reply) => submitJob(context, request, reply)],
     ['GET', `${MODEL}/jobs/queue`, (request, reply) => jobQueue(context, request, reply)],
@@ -46,7 +51,7 @@ function routeTable(context: RoutesContext): readonly (readonly ['GET' | 'POST',
 
 /** Triton's routes that this version does not have: an answer that says so, not a bare 404. */
 const NOT_SERVED = [
-  '/v2/models/[^/]+(/versions/[0-9]+)?/(stats|generate|generate_stream)',
+  '/v2/models/[^/]+(/versions/[0-9]+)?/stats',
   '/v2(/models/[^/]+)?/trace/setting',
   '/v2/logging',
   '/v2/repository(/[^/]+)?/(index|models/[^/]+/(load|unload))',

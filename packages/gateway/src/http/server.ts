@@ -12,6 +12,7 @@ import { createClientErrorHandler, refuseOnSocket } from './client-error.ts';
 import { createClientSignals } from './client-signal.ts';
 import { currentAnswer } from './current-answer.ts';
 import { sendError } from './errors.ts';
+import { createInflate } from './inflate.ts';
 import { rawPath } from './raw-path.ts';
 import { addRoutes } from './routes.ts';
 
@@ -94,6 +95,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     serverId: options.serverId,
     version: options.version,
     inputBytesMax: options.maxInputBytes,
+    inflate: createInflate(options.maxInputBytes),
     requestLimits: {
       json_depth_max: LIMITS.json_depth_max,
       elements_max: LIMITS.json_elements_max,
