@@ -5,6 +5,7 @@ import { httpFixture } from './http-fixture.ts';
 
 const MODELS = [
   modelRecord(SIMPLE),
+  { ...modelRecord(SIMPLE.replace('"simple"', '"labelled"')), labels: { OUTPUT0: ['apple', 'pear'] } },
   modelRecord(identity('floats', 'FP32')),
   modelRecord(identity('halves', 'FP16')),
   modelRecord(identity('text', 'STRING', '1')),
@@ -102,6 +103,20 @@ describe('a good request', () => {
     expect((await infer({ body: GOOD, headers: { 'content-encoding': 'identity' } })).statusCode).toBe(200);
   });
 
+  it('gives the classes of an output, in JSON and in binary', async () => {
+    const outputs = [
+      { name: 'OUTPUT0', parameters: { classification: 1 } },
+      { name: 'OUTPUT1', parameters: { classification: 5, binary_data: true } },
+    ];
+    const response = await infer({ path: '/v2/models/labelled/infer', body: { ...GOOD, outputs } });
+    const length = Number(response.headers['inference-header-content-length']);
+    expect(JSON.parse(response.raw.subarray(0, length).toString()).outputs).toEqual([
+      { name: 'OUTPUT0', datatype: 'BYTES', shape: [1, 1], data: ['2:1:pear'] },
+      { name: 'OUTPUT1', datatype: 'BYTES', shape: [1, 2], parameters: { binary_data_size: 14 } },
+    ]);
+    expect(response.raw.subarray(length).toString('latin1')).toBe('\x03\0\0\x004:1\x03\0\0\x003:0');
+  });
+
   it('may have its tensors behind the JSON', async () => {
     const inputs = ['INPUT0', 'INPUT1'].map((name) => {
       return { name, datatype: 'INT32', shape: [1, 2], parameters: { binary_data_size: 8 } };
@@ -172,7 +187,7 @@ describe('a bad request', () => {
       'UNSUPPORTED',
       "HTTP end point doesn't support models with decoupled transaction policy",
     ],
-    ['compression', { headers: { 'content-encoding': 'gzip' } }, 501, 'UNSUPPORTED', 'Unsupported compression type'],
+    ['compression', { headers: { 'content-encoding': 'br' } }, 501, 'UNSUPPORTED', 'Unsupported compression type'],
     [
       'header length past the body',
       { body: '{}', headers: { 'inference-header-content-length': '3' } },
@@ -223,11 +238,17 @@ describe('a bad request', () => {
       "[request id: <id_unknown>] inference request batch-size must be <= 8 for 'simple'",
     ],
     [
-      'classification',
-      { body: { ...GOOD, outputs: [{ name: 'OUTPUT0', parameters: { classification: 2 } }] } },
-      501,
-      'UNSUPPORTED; field=outputs.parameters.classification',
-      "this version does not serve the parameter 'classification' of output 'OUTPUT0'; leave it out",
+      'classes of an output that has none',
+      {
+        path: '/v2/models/text/infer',
+        body: {
+          inputs: [{ name: 'INPUT', datatype: 'BYTES', shape: [1], data: ['a'] }],
+          outputs: [{ name: 'OUTPUT', parameters: { classification: 2 } }],
+        },
+      },
+      400,
+      'INVALID_ARG; field=outputs.parameters.classification',
+      "class result not available for output due to unsupported type 'BYTES'",
     ],
     [
       'an answer that JSON cannot hold',
@@ -250,7 +271,7 @@ describe('a bad request', () => {
 
   it('says which encodings it takes when it refuses one', async () => {
     const response = await infer({ body: GOOD, headers: { 'content-encoding': 'br' } });
-    expect(response.headers['accept-encoding']).toBe('identity');
+    expect(response.headers['accept-encoding']).toBe('gzip, deflate');
   });
 
   it.each([

@@ -1,3 +1,4 @@
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { decodeJobData, encodeJobResult } from '@nereid/protocol';
 import { createLog, systemClock } from '@nereid/runtime';
 import { connectRedis, createJobQueues, type JobQueues, type JobTaker, type TakenJob, timing } from '@nereid/transport';
@@ -154,6 +155,33 @@ describe('a job over HTTP', () => {
     expect(result.headers['content-type']).toBe('application/octet-stream');
   });
 
+  test('takes a compressed body, and compresses its answer', async () => {
+    echo(model);
+    const submitted = await submit(gzipSync(JSON.stringify(body())), { 'Content-Encoding': 'gzip' });
+    const result = await http.inject({
+      url: `${submitted.json().result_url}?wait=20s`,
+      headers: { 'Accept-Encoding': 'gzip' },
+    });
+    expect(result.headers['content-encoding']).toBe('gzip');
+    expect(JSON.parse(gunzipSync(result.rawPayload).toString()).outputs[0].data).toEqual([1, 2.5]);
+  });
+
+  test('over the limit once it is inflated is too large', async () => {
+    const bomb = gzipSync(Buffer.alloc(1_000_001));
+    const refused = await submit(bomb, { 'Content-Encoding': 'gzip' });
+    expect([refused.statusCode, refused.json().code]).toEqual([413, 'INVALID_ARG']);
+  });
+
+  test('keeps the classes that it asks for', async () => {
+    takeJobs(model, ({ id, data }, taker) => {
+      const { outputs } = decodeJobData(data, { modelName: model, limits: REQUEST_LIMITS });
+      void taker.complete(id, { model_name: model, model_version: '1', outputs: [] });
+      expect(outputs).toEqual([{ name: 'OUTPUT', binary: false, classification: 2 }]);
+    });
+    const asked = await submit(body({ outputs: [{ name: 'OUTPUT', parameters: { classification: 2 } }] }));
+    expect((await http.inject(`${asked.json().result_url}?wait=20s`)).statusCode).toBe(200);
+  });
+
   test('names its version', async () => {
     const submitted = await submit(body(), {}, `/v2/models/${model}/versions/1/jobs`);
     expect(submitted.json().model_version).toBe('1');
@@ -210,19 +238,12 @@ describe('is refused before anything is queued', () => {
       /unexpected inference input 'X'/,
     ],
     ['a sequence', body({ parameters: { sequence_id: 3, sequence_start: true } }), {}, '', 501, /sequences by jobs/],
-    [
-      'classes',
-      body({ outputs: [{ name: 'OUTPUT', parameters: { classification: 2 } }] }),
-      {},
-      '',
-      501,
-      /classification/,
-    ],
     ['an unknown model', body(), {}, '/v2/models/none/jobs', 404, /'none' is not found/],
     ['a model that did not load', body(), {}, '/v2/models/failed/jobs', 404, /no available versions/],
     ['an unknown version', body(), {}, 'VERSION', 404, /version 9 is not found/],
     ['a decoupled model', body(), {}, '/v2/models/stream/jobs', 501, /decoupled/],
-    ['a compressed body', body(), { 'Content-Encoding': 'gzip' }, '', 501, /Unsupported compression type/],
+    ['a coding that is not taken', body(), { 'Content-Encoding': 'br' }, '', 501, /Unsupported compression type/],
+    ['a body that is not compressed as told', body(), { 'Content-Encoding': 'gzip' }, '', 400, /failed to decompress/],
     ['a body over the limit', 'x'.repeat(1_000_001), {}, '', 413, /exceeds the maximum allowed input size/],
     [
       'a priority out of range',
