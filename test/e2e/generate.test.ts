@@ -62,10 +62,7 @@ describe.each(MODES)('in mode %s', (mode) => {
 
   test('generate gives the one answer of a model', async () => {
     const counts = await ask('counts/generate', { VALUE: 1 });
-    expect([counts.status, await counts.json()]).toEqual([
-      200,
-      { VALUE: 0, model_name: 'counts', model_version: '1' },
-    ]);
+    expect([counts.status, await counts.json()]).toEqual([200, { VALUE: 0, model_name: 'counts', model_version: '1' }]);
     const plain = await ask('gives_back/generate', { VALUE: 9, id: 'a', colour: 'red', parameters: { ratio: 0.5 } });
     expect(await plain.json()).toEqual({
       VALUE: 9,

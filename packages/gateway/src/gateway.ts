@@ -1,5 +1,12 @@
 import type { ModelRecord } from '@nereid/config';
-import { type ErrorInfo, type InferRequest, type Message, type Outcome, type ProcessId, STOPPING } from '@nereid/protocol';
+import {
+  type ErrorInfo,
+  type InferRequest,
+  type Message,
+  type Outcome,
+  type ProcessId,
+  STOPPING,
+} from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
 import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';

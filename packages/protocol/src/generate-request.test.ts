@@ -12,7 +12,11 @@ const input = (name: string, datatype: Datatype, ...shape: number[]): GenerateIn
 const TEXT = input('text_input', 'BYTES', 1);
 const VALUES = input('VALUES', 'INT32', -1);
 
-function decode(body: string | object, inputs: readonly GenerateInput[] = [TEXT, VALUES], limits = LIMITS): InferRequest {
+function decode(
+  body: string | object,
+  inputs: readonly GenerateInput[] = [TEXT, VALUES],
+  limits = LIMITS,
+): InferRequest {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   return decodeGenerateRequest(Buffer.from(text), { modelName: 'm', modelVersion: '3', inputs, limits });
 }
@@ -31,7 +35,8 @@ function failure(body: string | object, inputs?: readonly GenerateInput[], limit
 function tensors(request: InferRequest): unknown {
   return request.inputs.map((tensor) => {
     const { name, shape, datatype, data } = tensor;
-    if (datatype === 'BYTES') return [name, shape, bytesElements(data).map((element) => Buffer.from(element).toString())];
+    if (datatype === 'BYTES')
+      return [name, shape, bytesElements(data).map((element) => Buffer.from(element).toString())];
     return [name, shape, Array.from(tensorValues(tensor) as ArrayLike<unknown>)];
   });
 }
@@ -149,10 +154,26 @@ describe('a generate body is refused', () => {
       '{"text_input":5}',
       'Unable to parse JSON bytes array: attempt to access JSON non-string as string',
     ],
-    ['a number that is none', '{"VALUES":["a"]}', "Unable to parse 'data': attempt to access JSON non-signed-integer as signed-integer"],
-    ['an object as a tensor', '{"VALUES":{"a":1}}', "Unable to parse 'data': attempt to access JSON non-signed-integer as signed-integer"],
-    ['an integer out of range', '{"VALUES":[2147483648]}', "Unable to parse 'data': 2147483648 is out of range for INT32"],
-    ['arrays in arrays', '{"VALUES":[[1,2],[3,4]]}', "Unable to parse 'data': Shape does not match true shape of 'data' field"],
+    [
+      'a number that is none',
+      '{"VALUES":["a"]}',
+      "Unable to parse 'data': attempt to access JSON non-signed-integer as signed-integer",
+    ],
+    [
+      'an object as a tensor',
+      '{"VALUES":{"a":1}}',
+      "Unable to parse 'data': attempt to access JSON non-signed-integer as signed-integer",
+    ],
+    [
+      'an integer out of range',
+      '{"VALUES":[2147483648]}',
+      "Unable to parse 'data': 2147483648 is out of range for INT32",
+    ],
+    [
+      'arrays in arrays',
+      '{"VALUES":[[1,2],[3,4]]}',
+      "Unable to parse 'data': Shape does not match true shape of 'data' field",
+    ],
     ['a list', '{"p":[1]}', "parameter 'p' has invalid type. It should be either 'int', 'bool', or 'string'."],
     ['an object', '{"p":{}}', "parameter 'p' has invalid type. It should be either 'int', 'bool', or 'string'."],
     ['null', '{"p":null}', "parameter 'p' has invalid type. It should be either 'int', 'bool', or 'string'."],

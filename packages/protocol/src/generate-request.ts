@@ -9,7 +9,16 @@ import { type InferRequest, type ParameterValue, REQUEST_DEFAULTS } from './infe
 import { type JsonCursor, jsonCursor, peek } from './json-cursor.ts';
 import { readElements } from './json-elements.ts';
 import { checkJsonInput } from './json-input.ts';
-import { expectEnd, firstElement, firstKey, type JsonScalar, nextElement, nextKey, readScalar, skipValue } from './json-reader.ts';
+import {
+  expectEnd,
+  firstElement,
+  firstKey,
+  type JsonScalar,
+  nextElement,
+  nextKey,
+  readScalar,
+  skipValue,
+} from './json-reader.ts';
 import { JSON_MEMBERS_MAX, type RequestLimits } from './protocol-limits.ts';
 import type { Tensor } from './tensor.ts';
 import { addName } from './v2-document.ts';
@@ -156,11 +165,9 @@ function tensor(
   const data = readElements(arraySpan(bytes, start, end), datatype, size.count, place);
   const shape = deduceShape(input.shape, size.count);
   if (shape === undefined) {
-    throw new NereidError(
-      'INVALID_ARG',
-      `The schema can not convert input '${name}' to tensor with proper shape`,
-      { field: name },
-    );
+    throw new NereidError('INVALID_ARG', `The schema can not convert input '${name}' to tensor with proper shape`, {
+      field: name,
+    });
   }
   return { name, datatype, shape, data };
 }

@@ -44,7 +44,7 @@ describe('a generate answer', () => {
     ['BYTES', ['a\n"b"'], '"a\\n\\"b\\""'],
     ['BYTES', ['a', ''], '["a",""]'],
     ['BYTES', [], '[]'],
-  ])('has %s %j as %s', (datatype, values, expected) => {
+  ])('has %s %o as %s', (datatype, values, expected) => {
     expect(text({ outputs: [tensor('Y', datatype, values)] })).toBe(
       `{"Y":${expected},"model_name":"m","model_version":"1"}`,
     );
@@ -74,6 +74,8 @@ describe('a generate answer', () => {
   });
 
   it.each<Datatype>(['FP16', 'BF16'])('cannot have %s', (datatype) => {
-    expect(() => text({ outputs: [{ name: 'Y', datatype, shape: [1], data: new Uint8Array(2) }] })).toThrow(NereidError);
+    expect(() => text({ outputs: [{ name: 'Y', datatype, shape: [1], data: new Uint8Array(2) }] })).toThrow(
+      NereidError,
+    );
   });
 });

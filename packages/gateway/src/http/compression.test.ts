@@ -146,8 +146,8 @@ describe('on one connection', () => {
     for (const message of [...fixture.received].reverse()) {
       if (message.kind === 'infer') fixture.coordinator.send('gw-1', responseTo(message, echo(message)));
     }
-    const text = await client.until(/Content-Length: \d+[\s\S]*Content-Length: \d+\r\n[\s\S]*\r\n\r\n/);
-    const lengths = [...text.matchAll(/Content-Length: (\d+)\r\n/g)].map(([, length]) => Number(length));
+    const text = await client.until(/\nContent-Length: \d+[\s\S]*\nContent-Length: \d+\r\n[\s\S]*\r\n\r\n/);
+    const lengths = [...text.matchAll(/\r\nContent-Length: (\d+)\r\n/g)].map(([, length]) => Number(length));
     expect(lengths[0]).toBeGreaterThan(lengths[1] ?? Number.POSITIVE_INFINITY);
     client.socket.destroy();
     await fixture.http.close(0);

@@ -92,7 +92,11 @@ describe('generate', () => {
     ],
     ['/v2/models/ints/generate', { INPUT: [1, 2, 3] }, '{"OUTPUT":[1,2,3],"model_name":"ints","model_version":"1"}'],
     ['/v2/models/ints/generate', { INPUT: 5 }, '{"OUTPUT":5,"model_name":"ints","model_version":"1"}'],
-    ['/v2/models/rows/generate', { INPUT: [1, 2, 3, 4] }, '{"OUTPUT":[1,2,3,4],"model_name":"rows","model_version":"1"}'],
+    [
+      '/v2/models/rows/generate',
+      { INPUT: [1, 2, 3, 4] },
+      '{"OUTPUT":[1,2,3,4],"model_name":"rows","model_version":"1"}',
+    ],
   ])('%s %j is answered %s', async (path, body, text) => {
     const fixture = await serve({ answer: echo });
     const response = await fixture.http.inject({ method: 'POST', url: path, payload: body });
@@ -154,7 +158,11 @@ describe('generate', () => {
 
   it('is 503 where the model cannot be asked at the moment', async () => {
     const response = await ask(GENERATE, [failure('UNAVAILABLE', 'full')]);
-    expect([response.statusCode, response.json(), response.headers['retry-after']]).toEqual([503, { error: 'full' }, '1']);
+    expect([response.statusCode, response.json(), response.headers['retry-after']]).toEqual([
+      503,
+      { error: 'full' },
+      '1',
+    ]);
   });
 
   it('is 503 where the answer breaks off, whatever came before', async () => {
@@ -196,10 +204,7 @@ describe('generate_stream', () => {
 
   it('with an error later has status 200', async () => {
     const response = await ask(STREAM, [answer([int32(4)]), failure('UNAVAILABLE', 'broke "off"')]);
-    expect([response.statusCode, response.body]).toEqual([
-      200,
-      `${event(4)}data: {"error":"broke \\"off\\""}\n\n`,
-    ]);
+    expect([response.statusCode, response.body]).toEqual([200, `${event(4)}data: {"error":"broke \\"off\\""}\n\n`]);
   });
 
   it('with an answer that has no JSON form has an error in its place', async () => {

@@ -58,7 +58,11 @@ describe('what is not is refused', () => {
     expect(await inflate(body)).toMatchObject({
       ok: false,
       tooLarge: false,
-      error: { code: 'INVALID_ARG', field: 'body', message: expect.stringMatching(/^failed to decompress the request/) },
+      error: {
+        code: 'INVALID_ARG',
+        field: 'body',
+        message: expect.stringMatching(/^failed to decompress the request/),
+      },
     });
   });
 });

@@ -1,10 +1,4 @@
-import {
-  type ErrorInfo,
-  errorInfo,
-  NereidError,
-  parseFailedReason,
-  withRequestId,
-} from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, NereidError, parseFailedReason, withRequestId } from '@nereid/protocol';
 import { publicJobId, type StoredJob } from '@nereid/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type JobExpiry, type Jobs, jobVersion, requestIdOf } from '../jobs.ts';
