@@ -14,7 +14,7 @@ const PROCESS_ID = /(?:gw|co|wk)-[0-9a-z]+/g;
  */
 const CLUSTER_KEYS = ['meta', 'writers', 'writers-until', 'records', 'record-versions'];
 /** While one lives. */
-const LIVING_KEYS = ['processes', 'processes-until', 'owners', 'owners-until'];
+const LIVING_KEYS = ['processes', 'processes-until', 'owners', 'owners-until', 'values', 'value-versions'];
 /** Of a queue whose jobs have all ended: BullMQ's notes and events, and those that are kept. */
 const QUEUE_KEYS = ['meta', 'id', 'events', 'marker', 'completed', 'stalled-check'];
 

@@ -78,6 +78,14 @@ function verbArgs(random: Random, verb: string): string[] {
       return [model, `record ${random.next()}`, pick(random, [owner, ''])];
     case 'withdraw':
       return [model, pick(random, [owner, ''])];
+    case 'value':
+      return [
+        pick(random, ['a', 'b', 'c']),
+        `value ${random.next()}`,
+        `${Math.floor(random.next() * 6)}`,
+        pick(random, ['0', '1']),
+        '2',
+      ];
     default: {
       const claims =
         random.next() < 0.5 ? [...claim(), 'gw-1', 'gateway', '0', ttl, pick(random, RUNS), until] : claim();
@@ -86,7 +94,10 @@ function verbArgs(random: Random, verb: string): string[] {
   }
 }
 
-const VERBS = ['beat', 'beat', 'beat', 'register', 'leave', 'acquire', 'acquire', 'release', 'publish', 'withdraw'];
+const VERBS = [
+  ...['beat', 'beat', 'beat', 'register', 'leave', 'acquire', 'acquire', 'release', 'publish', 'withdraw'],
+  ...['value', 'value'],
+];
 
 /** An answer with each side's run by one name, and hashes in the order of their names. */
 function plain(answer: unknown, runName: string): unknown {

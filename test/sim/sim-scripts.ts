@@ -163,6 +163,7 @@ function expiringHash(redis: SimRedis, hash: string, until: string) {
 function directory(redis: SimRedis, keys: readonly string[], args: readonly string[], rules: ScriptRules) {
   const [meta = '', processesKey = '', processesUntil = '', ownersKey = '', ownersUntil = ''] = keys;
   const [writersKey = '', writersUntil = '', records = '', recordVersions = ''] = keys.slice(5);
+  const [values = '', valueVersions = ''] = keys.slice(9);
   const [verb = '', channel = '', writer = '', sequence = '', sinceRun = '', sinceVersion = '', highest = ''] = args;
   const [graceMs = '', writerMs = ''] = args.slice(7);
   const given = args.slice(9);
@@ -264,11 +265,25 @@ function directory(redis: SimRedis, keys: readonly string[], args: readonly stri
     return 1;
   };
 
+  const share = () => {
+    const [name = '', text = '', known, only, countMax] = given;
+    const versions = redis.hash(valueVersions);
+    const held = Number(versions.get(name)?.replace(/^\d+ /, '') ?? 0);
+    if (only === '1' && held > Number(known)) return 0;
+    if (held === 0 && versions.size >= Number(countMax)) return -1;
+    const next = Math.max(held, Number(known)) + 1;
+    setField(values, name, text);
+    setField(valueVersions, name, `${version + 1} ${next}`);
+    changed = true;
+    return next;
+  };
+
   const verbs: Readonly<Record<string, () => unknown>> = {
     beat,
     acquire,
     publish: write,
     withdraw: write,
+    value: share,
     register() {
       const [id = '', role, draining, ms] = given;
       processes.put(id, `${role} ${draining}`, Number(ms));
@@ -288,6 +303,11 @@ function directory(redis: SimRedis, keys: readonly string[], args: readonly stri
   const act = verbs[verb];
   if (act === undefined) throw new Error(`the simulated directory has no verb '${verb}'`);
   const result = act();
+  if (verb !== 'value' && redis.hash(processesKey).size === 0 && redis.exists(valueVersions)) {
+    redis.delete(values);
+    redis.delete(valueVersions);
+    changed = true;
+  }
 
   let present = version;
   if (changed) {
@@ -300,5 +320,9 @@ function directory(redis: SimRedis, keys: readonly string[], args: readonly stri
   const versions = [...redis.hash(recordVersions)];
   const news = versions.filter(([, at]) => sinceRun !== run || Number(at) > Number(sinceVersion));
   const texts = news.flatMap(([model]) => [model, redis.hash(records).get(model) ?? '']);
-  return [...head, processes.flat(), owners.flat(), versions.map(([model]) => model), texts];
+  const shared = [...redis.hash(valueVersions)];
+  const changedValues = shared.filter(([, at]) => sinceRun !== run || Number.parseInt(at, 10) > Number(sinceVersion));
+  const valueTexts = changedValues.flatMap(([name]) => [name, redis.hash(values).get(name) ?? '']);
+  const names = versions.map(([model]) => model);
+  return [...head, processes.flat(), owners.flat(), names, texts, shared.flat(), valueTexts];
 }

@@ -8,6 +8,9 @@ export interface DirectoryNews {
   /** Models that have a record. */
   readonly recorded: ReadonlySet<string>;
   readonly records: ReadonlyMap<string, string>;
+  /** Versions of the values that there are; texts only of those that changed, as with records. */
+  readonly valueVersions: ReadonlyMap<string, number>;
+  readonly valueTexts: ReadonlyMap<string, string>;
 }
 
 export interface DirectoryAnswer {
@@ -26,7 +29,7 @@ export interface DirectoryAnswer {
 export function parseDirectoryAnswer(answer: unknown): DirectoryAnswer | undefined {
   if (!Array.isArray(answer)) throw new NereidError('INTERNAL', 'the directory script answered no list');
   if (answer[0] === 'late') return undefined;
-  const [run, version, redisMs, result, processes, owners, recorded, records] = answer;
+  const [run, version, redisMs, result, processes, owners, recorded, records, valueVersions, valueTexts] = answer;
   const news =
     processes === undefined
       ? undefined
@@ -35,6 +38,8 @@ export function parseDirectoryAnswer(answer: unknown): DirectoryAnswer | undefin
           owners: new Map(pairs(owners).map(([model, text]) => [model, epoch(text)])),
           recorded: new Set((recorded as unknown[]).map(String)),
           records: new Map(pairs(records)),
+          valueVersions: new Map(pairs(valueVersions).map(([name, text]) => [name, valueVersion(text)])),
+          valueTexts: new Map(pairs(valueTexts)),
         };
   return { run: String(run), version: Number(version), redisMs: Number(redisMs), result, news };
 }
@@ -66,6 +71,11 @@ function processRecord(id: ProcessId, text: string): ProcessRecord {
     ...(words.includes('starting') ? { starting: true } : {}),
     ...(blobHost === undefined ? {} : { blobHost }),
   };
+}
+
+/** `directory's version text's version`. */
+function valueVersion(text: string): number {
+  return Number(text.slice(text.indexOf(' ') + 1));
 }
 
 /** `number owner`. */

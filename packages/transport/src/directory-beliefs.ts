@@ -1,6 +1,7 @@
 import type { Epoch, ProcessId } from '@nereid/protocol';
 import type { DirectoryChange, ProcessRecord } from './directory.ts';
-import type { DirectoryAnswer } from './directory-answer.ts';
+import type { DirectoryAnswer, DirectoryNews } from './directory-answer.ts';
+import type { SharedValue } from './directory-values.ts';
 
 interface Belief<T> {
   value: T;
@@ -21,6 +22,9 @@ export interface DirectoryBeliefs<R> {
   owner(model: string): Epoch | undefined;
   record(model: string): R | undefined;
   records(): readonly R[];
+  value(name: string): SharedValue | undefined;
+  /** Values that only an earlier run has had: the present one has forgotten them (R39). */
+  lostValues(): readonly (readonly [name: string, value: SharedValue])[];
 }
 
 export interface BeliefsOptions<R> {
@@ -38,6 +42,7 @@ export function createDirectoryBeliefs<R>({ graceUs, decode, unreadable }: Belie
   const processes = new Map<ProcessId, Belief<ProcessRecord>>();
   const owners = new Map<string, Belief<Epoch>>();
   const records = new Map<string, Belief<{ readonly text: string; readonly read: R | undefined }>>();
+  const values = new Map<string, Belief<SharedValue>>();
   let run = '';
   let version = -1;
   let highest = 0;
@@ -73,6 +78,18 @@ export function createDirectoryBeliefs<R>({ graceUs, decode, unreadable }: Belie
     }
   };
 
+  /** What the run has of values, but for those of which an earlier one had later versions that may come back. */
+  const seenValues = ({ valueVersions, valueTexts }: DirectoryNews, inGrace: boolean) => {
+    const seen = new Map<string, SharedValue>();
+    for (const [name, version] of valueVersions) {
+      const known = values.get(name);
+      if (inGrace && known !== undefined && known.run !== run && known.value.version > version) continue;
+      const text = valueTexts.get(name) ?? known?.value.text;
+      if (text !== undefined) seen.set(name, { text, version });
+    }
+    return seen;
+  };
+
   return {
     since: (nowUs) => ({ run, version: graceUntilUs !== undefined && nowUs >= graceUntilUs ? -1 : version }),
     get highest() {
@@ -104,12 +121,17 @@ export function createDirectoryBeliefs<R>({ graceUs, decode, unreadable }: Belie
         ...replace(records, seenRecords, (a, b) => a.text === b.text, inGrace).map(
           (model) => ({ type: 'record', model }) as const,
         ),
+        ...replace(values, seenValues(news, inGrace), isSameValue, inGrace).map(
+          (name) => ({ type: 'value', name }) as const,
+        ),
       ];
     },
     processes: () => [...processes.values()].map(({ value }) => value),
     owner: (model) => owners.get(model)?.value,
     record: (model) => records.get(model)?.value.read,
     records: () => [...records.values()].flatMap(({ value }) => (value.read === undefined ? [] : [value.read])),
+    value: (name) => values.get(name)?.value,
+    lostValues: () => [...values].flatMap(([name, belief]) => (belief.run === run ? [] : [[name, belief.value] as const])),
   };
 }
 
@@ -119,4 +141,8 @@ function isSameProcess(a: ProcessRecord, b: ProcessRecord): boolean {
 
 function isSameEpoch(a: Epoch, b: Epoch): boolean {
   return a.number === b.number && a.owner === b.owner;
+}
+
+function isSameValue(a: SharedValue, b: SharedValue): boolean {
+  return a.version === b.version && a.text === b.text;
 }

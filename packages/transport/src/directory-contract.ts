@@ -1,6 +1,7 @@
 /** The suite that every directory passes. Beliefs may lag behind: each look waits until it holds. */
 import { describe, expect, test, vi } from 'vitest';
 import type { Directory, DirectoryChange } from './directory.ts';
+import { VALUE_BYTES_MAX, VALUES_MAX } from './directory-values.ts';
 
 interface Held {
   readonly text: string;
@@ -103,6 +104,55 @@ export function directoryContract(name: string, makeDirectory: MakeDirectory): v
       await directory.withdraw('m');
     });
 
+    test('a value is what was set last, under a version that rises', async () => {
+      const directory = await makeDirectory();
+      await directory.register(WORKER);
+      expect(directory.value('a')).toBeUndefined();
+      const first = await directory.setValue('a', 'one');
+      expect(first).toEqual({ text: 'one', version: 1 });
+      expect(directory.value('a')).toEqual(first);
+      const second = await directory.setValue('a', 'two');
+      expect(second).toEqual({ text: 'two', version: 2 });
+      expect(directory.value('a')).toEqual(second);
+      expect(directory.value('b')).toBeUndefined();
+    });
+
+    test('a value can be set only where nobody has set it since', async () => {
+      const directory = await makeDirectory();
+      await directory.register(WORKER);
+      expect(await directory.setValue('a', 'one', 0)).toEqual({ text: 'one', version: 1 });
+      expect(await directory.setValue('a', 'other', 0)).toBeUndefined();
+      expect(directory.value('a')).toEqual({ text: 'one', version: 1 });
+      expect(await directory.setValue('a', 'two', 1)).toEqual({ text: 'two', version: 2 });
+      // Of a version that a Redis without its data does not know any more.
+      expect(await directory.setValue('a', 'ten', 9)).toEqual({ text: 'ten', version: 10 });
+    });
+
+    test('values are bounded in bytes and in number', async () => {
+      const directory = await makeDirectory();
+      await directory.register(WORKER);
+      const tooLong = 'ü'.repeat(VALUE_BYTES_MAX / 2 + 1);
+      await expect(directory.setValue('a', tooLong)).rejects.toMatchObject({ code: 'INVALID_ARG' });
+      await directory.setValue('a', tooLong.slice(1));
+      for (let count = 1; count < VALUES_MAX; count++) await directory.setValue(`n${count}`, '');
+      await expect(directory.setValue('one more', '')).rejects.toMatchObject({ code: 'INVALID_ARG' });
+      expect(await directory.setValue('a', '')).toEqual({ text: '', version: 2 });
+    });
+
+    test('values end with the last process', async () => {
+      const directory = await makeDirectory();
+      await directory.register(WORKER);
+      await directory.register({ id: 'gw-1', role: 'gateway', draining: false });
+      await directory.setValue('a', 'one');
+      await directory.leave('wk-1');
+      await vi.waitFor(() => expect(directory.processes('worker')).toEqual([]));
+      expect(directory.value('a')?.text).toBe('one');
+      await directory.leave('gw-1');
+      await vi.waitFor(() => expect(directory.value('a')).toBeUndefined());
+      await directory.register(WORKER);
+      expect((await directory.setValue('a', 'two'))?.text).toBe('two');
+    });
+
     test('a watcher hears of each kind of change, never inside the call, and not after it stopped', async () => {
       const directory = await makeDirectory();
       const heard: DirectoryChange[] = [];
@@ -114,12 +164,14 @@ export function directoryContract(name: string, makeDirectory: MakeDirectory): v
       expect(heard.filter((change) => change.type === 'record')).toEqual([]);
       await calling;
       await directory.acquire('m', 'co-1');
+      await directory.setValue('a', 'one');
       await vi.waitFor(() =>
         expect(heard).toEqual(
           expect.arrayContaining([
             { type: 'process', id: 'wk-1' },
             { type: 'record', model: 'm' },
             { type: 'owner', model: 'm' },
+            { type: 'value', name: 'a' },
           ]),
         ),
       );

@@ -15,6 +15,8 @@ export const DIRECTORY_KEYS = [
   'directoryWritersUntil',
   'directoryRecords',
   'directoryRecordVersions',
+  'directoryValues',
+  'directoryValueVersions',
 ] as const;
 
 /**
@@ -24,13 +26,16 @@ export const DIRECTORY_KEYS = [
  * - register id, role, state, ttl_ms; leave id
  * - acquire model, owner, lease_ms, above, last holder (1 or 0); release model, owner
  * - publish model, text, own lease's owner or empty; withdraw model, own lease's owner or empty
+ * - value name, text, version of it that is known, 1 to set it only where no later one is there, names at most
  *
  * The answer is `{'late'}`, or `{run, version, now, result}` and, if the caller has another version,
- * `processes, owners, names of records, records changed since` as flat lists.
+ * `processes, owners, names of records, records changed since, versions of values, values changed since`
+ * as flat lists.
  */
 const BODY = `
 local meta, processes, processesUntil, owners, ownersUntil = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local writers, writersUntil, records, recordVersions = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local values, valueVersions = KEYS[10], KEYS[11]
 local verb, channel, writer, seq = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local sinceRun, sinceVersion, highest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
 local graceMs, writerMs = tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -165,6 +170,20 @@ elseif verb == 'release' then
     drop(owners, ownersUntil, ARGV[a + 1])
     changed = true
   end
+elseif verb == 'value' then
+  local name, known = ARGV[a + 1], tonumber(ARGV[a + 3])
+  local held = tonumber(string.match(redis.call('HGET', valueVersions, name) or '', ' (%d+)$') or '0')
+  if ARGV[a + 4] == '1' and held > known then
+    result = 0
+  elseif held == 0 and redis.call('HLEN', valueVersions) >= tonumber(ARGV[a + 5]) then
+    result = -1
+  else
+    -- As with epochs: a version is never below what the caller has seen, also where Redis forgot it.
+    result = math.max(held, known) + 1
+    redis.call('HSET', values, name, ARGV[a + 2])
+    redis.call('HSET', valueVersions, name, whole(version + 1) .. ' ' .. whole(result))
+    changed = true
+  end
 else
   -- The owner says what its models are: a former one must not overwrite that.
   local model = ARGV[a + 1]
@@ -179,6 +198,12 @@ else
     redis.call('HDEL', records, model)
     changed = true
   end
+end
+
+-- R39: what was shared ends with the last process, so that flags hold again for the next ones. What is shared
+-- right now may be so before its process is registered again, after a loss of data.
+if verb ~= 'value' and redis.call('HLEN', processes) == 0 and redis.call('DEL', valueVersions, values) > 0 then
+  changed = true
 end
 
 if changed then
@@ -197,7 +222,15 @@ for n = 1, #versions, 2 do
     news[#news + 1] = redis.call('HGET', records, versions[n])
   end
 end
-return {run, version, now, result, redis.call('HGETALL', processes), redis.call('HGETALL', owners), names, news}
+local shared, texts = redis.call('HGETALL', valueVersions), {}
+for n = 1, #shared, 2 do
+  if sinceRun ~= run or tonumber(string.match(shared[n + 1], '^%d+')) > sinceVersion then
+    texts[#texts + 1] = shared[n]
+    texts[#texts + 1] = redis.call('HGET', values, shared[n])
+  end
+end
+local living = redis.call('HGETALL', processes)
+return {run, version, now, result, living, redis.call('HGETALL', owners), names, news, shared, texts}
 `;
 
 /** `time` is the Lua expression for `{seconds, microseconds}`; tests give one that they can move. */

@@ -225,6 +225,87 @@ describe('a new run', () => {
   });
 });
 
+describe('R39: values', () => {
+  const GRACE_US = Math.max(TIMING.lease_ms, TIMING.worker_registration_ms) * 1000;
+
+  /** Two processes, registered, of which the first has set `a` twice. */
+  async function sharing() {
+    const [a, b] = [await start(), await start()];
+    await calmly(a.directory.register({ id: 'gw-1', role: 'gateway', draining: false }));
+    await calmly(b.directory.register({ id: 'gw-2', role: 'gateway', draining: false }));
+    await calmly(a.directory.setValue('a', 'one'));
+    await calmly(a.directory.setValue('a', 'two'));
+    await world.calm(SECOND_US);
+    expect(b.directory.value('a')).toEqual({ text: 'two', version: 2 });
+    return [a, b] as const;
+  }
+
+  test.each(['restart', 'wipe'] as const)('outlive a %s, by any process that knows them', async (fault) => {
+    const [a, b] = await sharing();
+    // Who set it does not come back before the end.
+    a.isPaused = true;
+    await world[fault]();
+    await world.calm(GRACE_US + 2 * SECOND_US, () => {
+      expect(b.directory.value('a')).toEqual({ text: 'two', version: 2 });
+    });
+    const fresh = await start();
+    expect(fresh.directory.value('a')).toEqual({ text: 'two', version: 2 });
+    a.isPaused = false;
+    await world.calm(SECOND_US);
+    expect(a.directory.value('a')).toEqual({ text: 'two', version: 2 });
+  });
+
+  test('of two that were known, the later one comes back to a Redis that lost both', async () => {
+    const [a, b] = await sharing();
+    b.isPaused = true;
+    await calmly(a.directory.setValue('a', 'three'));
+    await world.wipe();
+    b.isPaused = false;
+    await world.calm(2 * SECOND_US);
+    for (const { directory } of [a, b]) expect(directory.value('a')).toEqual({ text: 'three', version: 3 });
+  });
+
+  test('a later one than a Redis has that lost the last writes stays', async () => {
+    const [a, b] = await sharing();
+    // As after a failover to a replica that had not got the second.
+    await client.hset('directoryValues', 'a', 'one');
+    await client.hset('directoryValueVersions', 'a', '1 1');
+    await world.restart();
+    await world.calm(2 * SECOND_US, () => {
+      expect(a.directory.value('a')).toEqual({ text: 'two', version: 2 });
+    });
+    expect(b.directory.value('a')).toEqual({ text: 'two', version: 2 });
+    expect(await client.hget('directoryValues', 'a')).toBe('two');
+  });
+
+  test('set right after a loss of data it is above what was known, and is kept', async () => {
+    const [a, b] = await sharing();
+    await world.wipe();
+    expect(await calmly(b.directory.setValue('a', 'three', 2))).toEqual({ text: 'three', version: 3 });
+    await world.calm(2 * SECOND_US);
+    for (const { directory } of [a, b]) expect(directory.value('a')).toEqual({ text: 'three', version: 3 });
+  });
+
+  test('of two that set it at once on what they know, one is refused and knows why', async () => {
+    const [a, b] = await sharing();
+    const sets = [a.directory.setValue('a', 'of a', 2), b.directory.setValue('a', 'of b', 2)];
+    const ends = await calmly(Promise.all(sets));
+    expect(ends.filter((end) => end !== undefined)).toHaveLength(1);
+    for (const { directory } of [a, b]) expect([directory.value('a')]).toEqual(ends.filter((end) => end !== undefined));
+  });
+
+  test('end with the last process, also with one that dies', async () => {
+    const [a, b] = await sharing();
+    a.isPaused = true;
+    await calmly(b.directory.leave('gw-2'));
+    expect(b.directory.value('a')).toBeDefined();
+    await world.calm(TIMING.registration_ms * 1000 + SECOND_US);
+    expect(b.directory.value('a')).toBeUndefined();
+    const fresh = await start();
+    expect(fresh.directory.value('a')).toBeUndefined();
+  });
+});
+
 type Contender = ReturnType<typeof contender>;
 
 /** One contender: takes the lease when it has not got it, sometimes gives it back. */

@@ -1,4 +1,5 @@
 import type { Epoch, ProcessId } from '@nereid/protocol';
+import type { SharedValue } from './directory-values.ts';
 
 export type Role = 'gateway' | 'coordinator' | 'worker';
 
@@ -16,7 +17,8 @@ export interface ProcessRecord {
 export type DirectoryChange =
   | { readonly type: 'process'; readonly id: ProcessId }
   | { readonly type: 'owner'; readonly model: string }
-  | { readonly type: 'record'; readonly model: string };
+  | { readonly type: 'record'; readonly model: string }
+  | { readonly type: 'value'; readonly name: string };
 
 /**
  * Who lives, who owns which model, and what each owner says of its models (`R`, see ModelRecord).
@@ -44,6 +46,15 @@ export interface Directory<R> {
   withdraw(model: string): Promise<void>;
   record(model: string): R | undefined;
   records(): readonly R[];
+  /** What the cluster shares under that name; undefined where nobody has set it. */
+  value(name: string): SharedValue | undefined;
+  /**
+   * Sets it and resolves with what is there now, which `value` then shows. With `known` only where no
+   * version after that one is there (0: none at all), else it resolves with undefined. Throws
+   * INVALID_ARG for a text, or one name more, beyond the bounds. A value is kept while any process is
+   * registered.
+   */
+  setValue(name: string, text: string, known?: number): Promise<SharedValue | undefined>;
   /** Calls back after each change, never inside the call that made it. Returns how to stop. */
   watch(listener: (change: DirectoryChange) => void): () => void;
 }

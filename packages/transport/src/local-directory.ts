@@ -1,5 +1,6 @@
 import type { Epoch, ProcessId } from '@nereid/protocol';
 import type { Directory, DirectoryChange, ProcessRecord } from './directory.ts';
+import { checkValue, type SharedValue, tooManyValues, VALUES_MAX } from './directory-values.ts';
 import { createWatchers } from './watchers.ts';
 
 /** A directory within one process: always up to date, leases never run out. */
@@ -9,6 +10,7 @@ export function createLocalDirectory<R>(): Directory<R> {
   /** Highest epoch number given out per model; outlives releases, so that an epoch never comes twice. */
   const epochs = new Map<string, number>();
   const records = new Map<string, R>();
+  const values = new Map<string, SharedValue>();
   const { tell: announce, watch } = createWatchers<DirectoryChange>();
 
   return {
@@ -18,6 +20,9 @@ export function createLocalDirectory<R>(): Directory<R> {
     },
     async leave(id) {
       if (processes.delete(id)) announce({ type: 'process', id });
+      if (processes.size > 0) return;
+      for (const name of values.keys()) announce({ type: 'value', name });
+      values.clear();
     },
     registered: (id) => processes.has(id),
     processes: (role) => [...processes.values()].filter((process) => process.role === role),
@@ -47,6 +52,17 @@ export function createLocalDirectory<R>(): Directory<R> {
     },
     record: (model) => records.get(model),
     records: () => [...records.values()],
+    value: (name) => values.get(name),
+    async setValue(name, text, known) {
+      checkValue(name, text);
+      const held = values.get(name);
+      if (known !== undefined && (held?.version ?? 0) > known) return undefined;
+      if (held === undefined && values.size >= VALUES_MAX) throw tooManyValues(name);
+      const value = { text, version: Math.max(held?.version ?? 0, known ?? 0) + 1 };
+      values.set(name, value);
+      announce({ type: 'value', name });
+      return value;
+    },
     watch,
   };
 }

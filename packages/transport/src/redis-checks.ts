@@ -147,6 +147,7 @@ const PROBED_COMMANDS: readonly (readonly [command: string, before: readonly str
   ['del', [], []],
   ['hset', [], ['a', '1']],
   ['hget', [], ['a']],
+  ['hlen', [], []],
   ['hmget', [], ['a']],
   ['hgetall', [], []],
   ['hdel', [], ['a']],

@@ -86,6 +86,9 @@ describe('two processes', () => {
     expect(workers(b.directory)).toEqual(['wk-1']);
     expect(b.directory.owner('m')).toEqual(epoch);
     expect(await b.directory.acquire('m', 'co-2')).toBeUndefined();
+    await a.directory.setValue('settings', 'loud');
+    await vi.waitFor(() => expect(b.directory.value('settings')).toEqual({ text: 'loud', version: 1 }));
+    expect(b.changes).toContainEqual({ type: 'value', name: 'settings' });
     await a.directory.leave('wk-1');
     await a.directory.withdraw('m');
     await a.directory.release('m', 'co-1');
@@ -190,7 +193,9 @@ describe('Redis', () => {
     await a.directory.register(WORKER);
     const epoch = await a.directory.acquire('m', 'co-1', 41);
     await a.directory.publish('m', { text: 'one' });
-    await vi.waitFor(() => expect(b.directory.record('m')).toEqual({ text: 'one' }));
+    await a.directory.setValue('settings', 'loud');
+    await vi.waitFor(() => expect(b.directory.value('settings')).toEqual({ text: 'loud', version: 1 }));
+    expect(b.directory.record('m')).toEqual({ text: 'one' });
     await redis.kill('SIGKILL');
     await redis.start();
     // Before anyone told the new Redis: a free lease goes to its last holder only, and nobody is dead.
@@ -205,6 +210,7 @@ describe('Redis', () => {
     await vi.waitFor(async () => {
       expect(await withClient((client) => client.hget(keys.directoryRecords('all'), 'm'))).toBe('{"text":"one"}');
       expect(await withClient((client) => client.hkeys(keys.directoryProcesses('all')))).toEqual(['wk-1']);
+      expect(await withClient((client) => client.hget(keys.directoryValues('all'), 'settings'))).toBe('loud');
     });
     expect(b.changes.filter((change) => change.type === 'process')).toEqual([{ type: 'process', id: 'wk-1' }]);
   });

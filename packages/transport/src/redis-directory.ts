@@ -7,6 +7,7 @@ import { createDirectoryBeliefs } from './directory-beliefs.ts';
 import { createDirectoryCalls, type DirectoryCall } from './directory-calls.ts';
 import { createDirectoryClaims, type Grant } from './directory-claims.ts';
 import { createDirectoryLink, type DirectoryLink } from './directory-link.ts';
+import { checkValue, type SharedValue, tooManyValues, VALUES_MAX } from './directory-values.ts';
 import { createHeartbeat } from './heartbeat.ts';
 import type { RedisConnector } from './redis-connection.ts';
 import type { Timing } from './timing.ts';
@@ -119,6 +120,7 @@ export function createDirectoryOver<R>(link: DirectoryLink, options: DirectoryOp
           // A failure leaves it to the next heartbeat, which will report Redis as away.
           if (run !== undefined && run !== answer.run) write(model, text).catch(() => {});
         }
+        for (const [name, { text, version }] of beliefs.lostValues()) share(name, text, version - 1, true).catch(() => {});
       },
     });
   };
@@ -144,6 +146,20 @@ export function createDirectoryOver<R>(link: DirectoryLink, options: DirectoryOp
       entry.run ??= '';
     }
   };
+
+  /** `known`: the latest version that this process has seen; `only`: not where there is a later one. */
+  const share = (name: string, text: string, known: number, only: boolean) =>
+    calls.call<SharedValue | undefined>({
+      verb: 'value',
+      args: () => [name, text, `${known}`, only ? '1' : '0', `${VALUES_MAX}`],
+      repeats: true,
+      settle(answer) {
+        take(answer);
+        const version = Number(answer.result);
+        if (version < 0) throw tooManyValues(name);
+        return version === 0 ? undefined : { text, version };
+      },
+    });
 
   const heartbeat = createHeartbeat(clock, timing.heartbeat_ms * 1000, async () => {
     try {
@@ -225,6 +241,11 @@ export function createDirectoryOver<R>(link: DirectoryLink, options: DirectoryOp
     },
     record: beliefs.record,
     records: beliefs.records,
+    value: beliefs.value,
+    async setValue(name, text, known) {
+      checkValue(name, text);
+      return share(name, text, known ?? beliefs.value(name)?.version ?? 0, known !== undefined);
+    },
     watch: watchers.watch,
   };
 }

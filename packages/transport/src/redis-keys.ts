@@ -99,6 +99,20 @@ const KEY_TABLE = {
     ttl: 'none',
     deletedBy: 'as above',
   },
+  directoryValues: {
+    pattern: 'dir:{all}:values',
+    kind: 'hash',
+    holds: 'name → a text that the cluster shares, e.g. log settings',
+    ttl: 'while any process is registered',
+    deletedBy: 'the last process that leaves, or any that finds none registered',
+  },
+  directoryValueVersions: {
+    pattern: 'dir:{all}:value-versions',
+    kind: 'hash',
+    holds: 'name → version of the directory at which that text changed, version of the text',
+    ttl: 'as above',
+    deletedBy: 'as above',
+  },
   directoryChanges: {
     pattern: 'dir:{all}:changes',
     kind: 'channel',
