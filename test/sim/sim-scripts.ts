@@ -303,7 +303,7 @@ function directory(redis: SimRedis, keys: readonly string[], args: readonly stri
   const act = verbs[verb];
   if (act === undefined) throw new Error(`the simulated directory has no verb '${verb}'`);
   const result = act();
-  if (verb !== 'value' && redis.hash(processesKey).size === 0 && redis.exists(valueVersions)) {
+  if (redis.nowMs() >= grace && redis.hash(processesKey).size === 0 && redis.exists(valueVersions)) {
     redis.delete(values);
     redis.delete(valueVersions);
     changed = true;

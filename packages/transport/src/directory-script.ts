@@ -200,9 +200,8 @@ else
   end
 end
 
--- R39: what was shared ends with the last process, so that flags hold again for the next ones. What is shared
--- right now may be so before its process is registered again, after a loss of data.
-if verb ~= 'value' and redis.call('HLEN', processes) == 0 and redis.call('DEL', valueVersions, values) > 0 then
+-- R39: what was shared ends with the last process, so that flags hold again for the next ones.
+if now >= grace and redis.call('HLEN', processes) == 0 and redis.call('DEL', valueVersions, values) > 0 then
   changed = true
 end
 
