@@ -10,11 +10,12 @@ const LOOK_MS = 200;
 const PROCESS_ID = /(?:gw|co|wk)-[0-9a-z]+/g;
 /**
  * Of the cluster, however many live. Writers are kept so that late copies of their calls do nothing, records where the
- * last coordinator leaves its models to another that it takes for living.
+ * last coordinator leaves its models to another that it takes for living, shared values until a process finds none
+ * registered.
  */
-const CLUSTER_KEYS = ['meta', 'writers', 'writers-until', 'records', 'record-versions'];
+const CLUSTER_KEYS = ['meta', 'writers', 'writers-until', 'records', 'record-versions', 'values', 'value-versions'];
 /** While one lives. */
-const LIVING_KEYS = ['processes', 'processes-until', 'owners', 'owners-until', 'values', 'value-versions'];
+const LIVING_KEYS = ['processes', 'processes-until', 'owners', 'owners-until'];
 /** Of a queue whose jobs have all ended: BullMQ's notes and events, and those that are kept. */
 const QUEUE_KEYS = ['meta', 'id', 'events', 'marker', 'completed', 'stalled-check'];
 

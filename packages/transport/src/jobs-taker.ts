@@ -43,7 +43,7 @@ interface HeldJob {
 
 export function createJobTaker(parts: JobTakerParts): JobTaker {
   const { clock, lockMs, options } = parts;
-  const log = parts.log.child({ queue: parts.queue });
+  const { log, queue } = parts;
   const held = new Map<string, HeldJob>();
   let worker: Worker | undefined;
   let closing: Promise<void> | undefined;
@@ -117,7 +117,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         await Promise.race([parts.ready(), closed]);
         if (isClosed()) break;
         starting = parts.worker();
-        starting.on('error', (error) => log.debug({ err: error }, 'job queue'));
+        starting.on('error', (error) => log.debug({ queue, err: error }, 'job queue'));
         await Promise.race([starting.waitUntilReady(), closed]);
         if (isClosed()) {
           // Not known to `shutDown`, and its connection and timers would outlive the taker. Closed within its
@@ -130,7 +130,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         stopCheck = parts.checkStalled(starting);
         return starting;
       } catch (error) {
-        log.debug({ err: error }, 'not taking jobs yet, trying again');
+        log.debug({ queue, err: error }, 'not taking jobs yet, trying again');
         if (starting !== undefined) await settledWithin(starting.close(true), CLOSE_MS_MAX, clock);
         await pause(RETRY_MS);
       }
@@ -155,7 +155,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         // The last that was asked for was not there.
         if (found < asked && !isClosed()) isQuiet = !(await waitForOne(from));
       } catch (error) {
-        log.debug({ err: error }, 'jobs not taken, trying again');
+        log.debug({ queue, err: error }, 'jobs not taken, trying again');
         await pause(RETRY_MS);
       }
     }
@@ -176,11 +176,11 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         // One that is being ended will hear so itself.
         if (job === undefined || job.ending !== undefined) continue;
         held.delete(id);
-        log.warn({ job: id }, 'lost the lock of a job');
+        log.warn({ queue, job: id }, 'lost the lock of a job');
         options.lost(id);
       }
     } catch (error) {
-      log.debug({ err: error }, 'locks not renewed, trying again');
+      log.debug({ queue, err: error }, 'locks not renewed, trying again');
     }
   };
 
@@ -214,14 +214,14 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       } catch (error) {
         // BullMQ's scripts refuse with a number: no such job, not its lock, not running.
         if (typeof (error as { code?: unknown }).code === 'number') {
-          log.warn({ err: error, job: id }, 'job is no longer ours');
+          log.warn({ queue, err: error, job: id }, 'job is no longer ours');
           return;
         }
         if (isClosed() && attempt > CLOSING_TRIES_MAX) {
-          log.warn({ err: error, job: id }, 'job left to its lock');
+          log.warn({ queue, err: error, job: id }, 'job left to its lock');
           return;
         }
-        log.debug({ err: error, job: id }, 'job not ended, trying again');
+        log.debug({ queue, err: error, job: id }, 'job not ended, trying again');
         await new Promise<void>((resolve) => clock.at(clock.nowUs() + RETRY_MS * 1000, resolve));
       }
     }
