@@ -243,7 +243,7 @@ function startCoordinator({ id, process, transport, directory, timing, build, se
     log: LOG,
     registry: createRegistry(),
     reader: {
-      list: async () => SIM_MODELS.map(({ name }) => name),
+      folders: async () => SIM_MODELS.map(({ name }) => ({ name, conflict: null })),
       read: async (name) => modelSource(name, build(name)),
       versions: async (name) => modelSource(name, build(name)).versions,
     },

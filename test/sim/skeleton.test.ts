@@ -49,7 +49,7 @@ function source(name: string): ModelSource {
 }
 
 const reader: ModelReader = {
-  list: async () => Object.keys(MODELS),
+  folders: async () => Object.keys(MODELS).map((name) => ({ name, conflict: null })),
   read: async (name) => source(name),
   versions: async () => ['1'],
 };

@@ -1,6 +1,6 @@
-import { createLog } from '@nereid/runtime';
+import { createLog, type LogSettings } from '@nereid/runtime';
 import { describe, expect, it } from 'vitest';
-import { type LogGate, logDestination, logGate, lowestLevel } from './log-destination.ts';
+import { logDestination, lowestLevel, startLogSettings } from './log-destination.ts';
 import { parseLogLine, renderLogLine } from './log-format.ts';
 
 const TIME = Date.UTC(2026, 10, 29, 11, 15, 47, 733);
@@ -46,10 +46,17 @@ it.each(['', 'null', '7', '{}', '{"level":30}', 'not json'])('%j is no line of t
   expect(parseLogLine(line)).toBeUndefined();
 });
 
-const FLAGS = { logLevel: 'info', logVerbose: 0, logInfo: true, logWarning: true, logError: true } as const;
+const FLAGS = {
+  logLevel: 'info',
+  logVerbose: 0,
+  logInfo: true,
+  logWarning: true,
+  logError: true,
+  logFormat: 'default',
+} as const;
 
 describe('which levels are written', () => {
-  it.each<[Partial<Parameters<typeof logGate>[0]>, string]>([
+  it.each<[Partial<Parameters<typeof startLogSettings>[0]>, string]>([
     [{}, 'error warn info'],
     [{ logInfo: false }, 'error warn'],
     [{ logWarning: false }, 'error info'],
@@ -64,38 +71,36 @@ describe('which levels are written', () => {
     [{ logLevel: 'trace', logInfo: false }, 'error warn debug trace'],
     [{ logLevel: 'warn', logVerbose: 1 }, 'error warn debug'],
   ])('%j: %s', (flags, levels) => {
-    const gate = logGate({ ...FLAGS, ...flags });
-    const { written } = logThrough(gate, 'text');
+    const { written } = logThrough(startLogSettings({ ...FLAGS, ...flags }), 'text');
     expect(written.map((line) => /"(\w+)"$/.exec(line)?.[1]).join(' ')).toBe(levels);
   });
 });
 
-/** One line of each level through a log that stands behind the gate. */
-function logThrough(gate: LogGate, output: 'text' | 'json') {
+/** One line of each level through a log with these settings. */
+function logThrough(settings: LogSettings, output: 'text' | 'json') {
   const low: string[] = [];
   const high: string[] = [];
   const written: string[] = [];
   const destination = logDestination({
-    gate,
+    settings: () => settings,
     output,
-    format: 'default',
     pid: 1,
     low: (text) => void (low.push(text) && written.push(text.trimEnd())),
     high: (text) => void (high.push(text) && written.push(text.trimEnd())),
   });
-  const log = createLog({ level: lowestLevel(gate), bindings: { node: 'n1' }, destination });
+  const log = createLog({ level: lowestLevel(settings), bindings: { node: 'n1' }, destination });
   for (const level of ['error', 'warn', 'info', 'debug', 'trace'] as const) log[level](level);
   return { low, high, written };
 }
 
 it('info goes to the low, warnings and errors to the high output, each line ended once', () => {
-  const { low, high } = logThrough(logGate(FLAGS), 'text');
+  const { low, high } = logThrough(startLogSettings(FLAGS), 'text');
   expect(low).toEqual([expect.stringMatching(/^I\d{4} [\d:.]{15} 1 nereid\] "info"\n$/)]);
   expect(high).toEqual([expect.stringMatching(/^E.*"error"\n$/), expect.stringMatching(/^W.*"warn"\n$/)]);
 });
 
 it('json output is one object a line with the fields of the process', () => {
-  const { low, high } = logThrough(logGate(FLAGS), 'json');
+  const { low, high } = logThrough(startLogSettings(FLAGS), 'json');
   expect(low).toHaveLength(1);
   expect(low[0]).toMatch(/^[^\n]+\n$/);
   expect(JSON.parse(low[0] ?? '')).toMatchObject({ level: 30, msg: 'info', node: 'n1' });

@@ -1,6 +1,7 @@
 /** Triton's log lines (common/src/logging.cc) rendered from the log's JSON lines. Times are UTC, as there. */
+import type { LogSettings } from '@nereid/runtime';
 
-export type LineFormat = 'default' | 'ISO8601';
+type LineFormat = LogSettings['format'];
 
 /** Levels as pino numbers them. */
 export const LOG_LEVEL = { trace: 10, debug: 20, info: 30, warn: 40, error: 50 } as const;

@@ -1,6 +1,6 @@
 import type { Options } from '@nereid/config';
-import { createLog, type Log } from '@nereid/runtime';
-import { logDestination, logGate, lowestLevel, type WriteText } from './log-destination.ts';
+import { createLog, type Log, type LogControl } from '@nereid/runtime';
+import { logDestination, lowestLevel, startLogSettings, type WriteText } from './log-destination.ts';
 
 export interface LogHost {
   readonly pid: number;
@@ -11,7 +11,9 @@ export interface LogHost {
   readonly openLogFile: (path: string) => WriteText;
 }
 
-export type OpenedLog = { readonly ok: true; readonly log: Log } | { readonly ok: false; readonly error: string };
+export type OpenedLog =
+  | { readonly ok: true; readonly log: Log; readonly control: LogControl }
+  | { readonly ok: false; readonly error: string };
 
 /** The log that the `--log-…` flags ask for. `role` is the command that runs. */
 export function openLog(role: string, options: Options, host: LogHost): OpenedLog {
@@ -26,9 +28,24 @@ export function openLog(role: string, options: Options, host: LogHost): OpenedLo
       return { ok: false, error: `cannot append to the log file: ${why}; correct --log-file` };
     }
   }
-  const gate = logGate(options);
-  const { logOutput: output, logFormat: format } = options;
-  const destination = logDestination({ gate, output, format, pid: host.pid, low, high });
+  const start = startLogSettings(options);
+  let settings = start;
+  const destination = logDestination({
+    settings: () => settings,
+    output: options.logOutput,
+    pid: host.pid,
+    low,
+    high,
+  });
   const node = options.nodeId === '' ? host.hostName : options.nodeId;
-  return { ok: true, log: createLog({ level: lowestLevel(gate), bindings: { node, role }, destination }) };
+  const log = createLog({ level: lowestLevel(start), bindings: { node, role }, destination });
+  const control: LogControl = {
+    file: options.logFile,
+    start,
+    apply(wanted) {
+      settings = wanted;
+      log.level = lowestLevel(wanted);
+    },
+  };
+  return { ok: true, log, control };
 }

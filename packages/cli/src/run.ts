@@ -44,7 +44,7 @@ export async function run(command: RunCommand, argv: readonly string[], host: Ru
 
   const opened = openLog(command, options, host);
   if (!opened.ok) return fail(opened.error, EXIT_CODE.failed);
-  const { log } = opened;
+  const { log, control } = opened;
   for (const warning of parsed.warnings) log.warn(warning);
   const unusable = await checkRepositories(options.modelRepository, log);
   if (unusable !== undefined) return fail(unusable, EXIT_CODE.repository);
@@ -52,7 +52,7 @@ export async function run(command: RunCommand, argv: readonly string[], host: Ru
   // Later signals settle nothing: the stop is under way.
   const signalled = new Promise<StopSignal>((resolve) => host.listenForSignals(resolve));
   try {
-    const starting = host.start[command](serverOptions(options, log, env.PATH ?? ''));
+    const starting = host.start[command](serverOptions(options, { log, control }, env));
     const stop = () =>
       stopWithin({ starting, timeoutS: options.exitTimeoutSecs, clock: host.clock, log, kill: host.kill });
     // A signal during the start ends the waiting for it, not the start: that is stopped when it is there.

@@ -41,6 +41,10 @@ function aliasText(flag: Flag): string {
     .join('');
 }
 
+function deprecatedText(flag: Flag): string {
+  return flag.deprecated === undefined ? '' : ` Deprecated: use \`${flag.deprecated}\`.`;
+}
+
 function helpEntry(flag: Flag, role: FlagRole | undefined): string {
   const value = roleFallback(flag, role) ?? flag.fallback;
   const fallback = flag.required ? 'required' : value === '' ? '' : `default ${value}`;
@@ -49,7 +53,7 @@ function helpEntry(flag: Flag, role: FlagRole | undefined): string {
   );
   return [
     `  --${flag.name}=${flag.valueForm}`,
-    wrap(flag.description + aliasText(flag), HELP_INDENT),
+    wrap(flag.description + aliasText(flag) + deprecatedText(flag), HELP_INDENT),
     wrap(`[${facts.join('; ')}]`, HELP_INDENT),
   ].join('\n');
 }
@@ -84,7 +88,7 @@ function effectiveRow(flag: Flag): string {
     flag.ours === true ? "Ours, not Triton's." : '',
     ...Object.entries(flag.notYet ?? {}).map(([value, why]) => `\`${value}\`: ${why}.`),
   ].filter((note) => note !== '');
-  const text = [flag.description + aliasText(flag), ...notes].join(' ');
+  const text = [flag.description + aliasText(flag) + deprecatedText(flag), ...notes].join(' ');
   const others = Object.entries(flag.roleFallbacks ?? {}).map(([role, value]) => `, ${role} ${code(String(value))}`);
   const fallback = flag.required ? 'required' : code(flag.fallback) + others.join('');
   const roles = flag.roles.length === 0 ? '`serve` only' : flag.roles.join(', ');
@@ -98,7 +102,7 @@ function inertRow(flag: Flag): string {
 
 const HOW = `# Flags
 
-Options of \`nereid serve\`, \`gateway\`, \`coordinator\` and \`worker\`. This page is generated from \`packages/config/src/options.ts\` and \`flag-inert.ts\`.
+Options of \`nereid serve\`, \`gateway\`, \`coordinator\` and \`worker\`. This page is generated from \`packages/config/src/options.ts\`, the \`options-….ts\` beside it, and \`flag-inert.ts\`.
 
 - \`--flag=value\` and \`--flag value\`. Booleans are \`true\`, \`false\`, \`1\` or \`0\`; a boolean flag alone means true.
 - A repeatable flag is given once per value. Of any other flag the last one holds.

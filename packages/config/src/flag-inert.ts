@@ -56,7 +56,6 @@ const shm = inert('HTTP', GATEWAY, 'shared memory is not there yet, so no client
 const grpc = inert('gRPC', GATEWAY, 'the gRPC endpoint is not there yet');
 const gauges = inert('Metrics', EVERY_ROLE, 'metrics of processors and GPUs are not there yet');
 const metricsConfig = inert('Metrics', EVERY_ROLE, 'latency histograms and summaries are not there yet');
-const tracing = inert('Tracing', EVERY_ROLE, 'tracing is not there yet');
 const cache = inert('Models', GATEWAY, 'the response cache is not there yet');
 const pools = inert(
   'Hardware',
@@ -114,13 +113,6 @@ export const inertSchema = z.strictObject({
   allowCpuMetrics: gauges.boolean(true, 'Export metrics of the processor.'),
   metricsIntervalMs: gauges.integer(2_000, 'Milliseconds between two readings of those metrics.'),
   metricsConfig: metricsConfig.repeated('<name>=<value>', 'A setting of the metrics, e.g. `histogram_latencies=true`.'),
-
-  traceConfig: tracing.repeated('<mode>,<key>=<value>', 'A setting of tracing.'),
-  traceFile: tracing.text('', 'Deprecated: the file for traces.', { form: '<file>' }),
-  traceLevel: tracing.repeated('OFF|TIMESTAMPS|TENSORS', 'Deprecated: what is traced.'),
-  traceRate: tracing.integer(1_000, 'Deprecated: trace one request in so many.'),
-  traceCount: tracing.integer(-1, 'Deprecated: how many traces are taken; -1 for no end.'),
-  traceLogFrequency: tracing.integer(0, 'Deprecated: traces in one file.'),
 
   enablePeerAccess: pools.boolean(true, 'Let GPUs read each other.'),
   pinnedMemoryPoolByteSize: pools.integer(268_435_456, 'Bytes of pinned memory.'),

@@ -36,6 +36,8 @@ export interface FlagMeta {
   readonly notYet?: Readonly<Record<string, string>>;
   /** Holds a password, perhaps: its value stands in no error text. */
   readonly secret?: true;
+  /** What to use in place of it; setting it is warned about. */
+  readonly deprecated?: string;
   /** Defaults of roles where it is another than that of `serve`. */
   readonly roleFallbacks?: Readonly<Partial<Record<FlagRole, number>>>;
   /** Why setting it changes nothing in this version. */

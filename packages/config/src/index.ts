@@ -17,9 +17,18 @@ export {
 } from './model-signature.ts';
 export { backendSettings, DEFAULTS, type Options, TIME_SCALE_MAX, TIME_SCALE_MIN } from './options.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
+export { readTraceConfig } from './options-trace.ts';
 export { parseModelConfig } from './parse-model-config.ts';
 export { LOAD_FAILED, type ModelSource, modelVersions, type ReadModelOptions, readModel } from './read-model.ts';
 export { hasHashTag } from './redis-hash-tag.ts';
 export { listModels, type RepositoryEntry } from './repository.ts';
+export {
+  decodeRepositoryList,
+  encodeRepositoryList,
+  REPOSITORY_VALUE,
+  type RepositoryFolder,
+  type RepositoryList,
+} from './repository-list.ts';
 export { compareVersions } from './select-versions.ts';
+export { NO_TRACES, TRACE_LEVELS, TRACE_RANGES, type TraceConfig, type TraceLevel } from './trace-config.ts';
 export { unsupportedReason, unsupportedScheduling } from './unsupported-reason.ts';

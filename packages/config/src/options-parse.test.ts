@@ -64,7 +64,7 @@ describe('forms of a flag', () => {
     ['a list with commas', ['--worker-models=a,b*', '--worker-models=c'], { workerModels: ['a', 'b*', 'c'] }],
     ['an alias', ['--model-store=/more'], { modelRepository: ['/models', '/more'] }],
     ['a deprecated alias', ['--strict-model-config=true'], { disableAutoCompleteConfig: true }],
-    ['a negative number is a value', ['--trace-count', '-1'], {}],
+    ['a negative number is a value', ['--trace-count', '-1'], { traceCount: -1 }],
   ])('%s', (_rule, argv, expected) => {
     expect(accept({ argv: [REPOSITORY, '--model-control-mode=explicit', ...argv] })).toMatchObject(expected);
   });
@@ -107,6 +107,12 @@ describe('forms of a flag', () => {
       logFile: '',
       logLevel: 'info',
       logOutput: 'text',
+      traceConfig: [],
+      traceFile: '',
+      traceLevel: [],
+      traceRate: 1000,
+      traceCount: -1,
+      traceLogFrequency: 0,
     });
   });
 });

@@ -85,6 +85,7 @@ function settingWarning(flag: Flag, setting: Setting): string | undefined {
     const agrees = last === flag.agrees || (flag.kind === 'boolean' && last === '0' && flag.agrees === 'false');
     return agrees ? undefined : `${setting.label} has no effect in this version: ${flag.noEffect}`;
   }
+  if (flag.deprecated !== undefined) return `${setting.label} is deprecated: use ${flag.deprecated}`;
   const alias = flag.aliases?.find(({ name }) => name === setting.name);
   return alias?.deprecated === true ? `${setting.label} is deprecated: use --${flag.name}` : undefined;
 }

@@ -17,6 +17,7 @@ import {
   WORKER,
 } from './flag-meta.ts';
 import { LIMITS } from './limits.ts';
+import { readTraceConfig, traceOptions } from './options-trace.ts';
 import { hasHashTag, isClusterUrl } from './redis-hash-tag.ts';
 
 /** Defaults that hold for the in-process API (`createServer`) too. */
@@ -333,6 +334,8 @@ export const optionsSchema = z.strictObject({
       ours: true,
       description: "text: lines in Triton's format. json: one JSON object a line.",
     }),
+
+  ...traceOptions,
 });
 
 /** Every option, defaulted. */
@@ -356,6 +359,8 @@ export function optionsConflict(options: Options, role?: FlagRole): string | und
       return `--metrics-port and --http-port are both ${options.httpPort}: give each a port of its own`;
     }
   }
+  const traces = readTraceConfig(options);
+  if (!traces.ok) return traces.error;
   if (role !== 'worker' && isClusterUrl(options.redisUrl) && !hasHashTag(options.jobPrefix)) {
     return `--job-prefix=${options.jobPrefix} has no hash tag, so that a Redis Cluster cannot keep a queue in one place: give e.g. --job-prefix='{bull-%m}'`;
   }

@@ -18,6 +18,7 @@ import type { ModelReader } from './model-reader.ts';
 import { isIdle, type OwnedModel } from './owned-model.ts';
 import { createOwner, type Owner } from './owner.ts';
 import { createReaper } from './reaper.ts';
+import { createRepositoryTell } from './repository-tell.ts';
 import { startupModels } from './startup-models.ts';
 import { createStatisticsMetrics, type StatisticsMetrics } from './statistics-metrics.ts';
 import { passOnSigns } from './stream-signs.ts';
@@ -80,6 +81,8 @@ export interface Coordinator {
   loadModel(name: string): Promise<ModelRecord>;
   /** See Owner. Only with `explicit`. */
   unloadModel(name: string): Promise<void>;
+  /** Looks at once what its repositories hold, and tells; with roles apart it does so by itself every few seconds. */
+  tellRepository(): Promise<void>;
   /** Ends what was accepted and gives all back; what is not over in time is dropped. Idempotent. */
   stop(deadlineMs?: number): Promise<void>;
   /** All zero when nothing is going on. */
@@ -108,6 +111,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   const { id, clock, directory, log, options } = parts;
   const models = new Map<string, OwnedModel>();
   const conditions = createConditions();
+  const tellRepository = createRepositoryTell({ ...parts, controlMode: options.controlMode });
   const look = createLeaseLook({ id, directory, look_ms: (parts.timing ?? timing()).lease_look_ms });
   /** Named by the control mode at start. */
   let wanted: readonly string[] = [];
@@ -192,6 +196,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       owner.workersChanged();
       owner.probe(times);
     });
+    ticks.every(times.repository_look_ms, () => void tellRepository());
     const reaper = createReaper({ id, directory });
     ticks.every(times.probe_worker_ms, () => {
       reaper.reap().catch((error) => log.warn({ err: error }, 'records without an owner not reaped'));
@@ -340,6 +345,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       running = open();
       await directory.register({ id, role: 'coordinator', draining: false, starting: true });
       wanted = await startupModels(options, parts.reader);
+      await tellRepository();
       const taken = takeAll(freeModels(running.owner));
       if (parts.timing !== undefined) startTicks(parts.timing, running);
       const failures = await taken;
@@ -349,6 +355,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     },
     loadModel: async (name) => explicitOwner().load(name),
     unloadModel: async (name) => explicitOwner().unload(name),
+    tellRepository,
     stop(deadlineMs = DEFAULTS.exit_timeout_s * 1000) {
       stopped ??= shutDown(deadlineMs);
       return stopped;

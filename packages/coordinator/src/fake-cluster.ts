@@ -80,7 +80,7 @@ export function fakeCluster(
   const registry = createRegistry();
   const files = new Map<string, ModelSource | NereidError>(models.map((model) => [model.name, model]));
   const reader: ModelReader = {
-    list: async () => [...files.keys()],
+    folders: async () => [...files.keys()].map((name) => ({ name, conflict: null })),
     read: async (name) => {
       const found = files.get(name);
       if (found === undefined) throw new NereidError('INTERNAL', `failed to load '${name}'`);

@@ -1,10 +1,17 @@
-import { listModels, type ModelSource, modelVersions, type ReadModelOptions, readModel } from '@nereid/config';
+import {
+  listModels,
+  type ModelSource,
+  modelVersions,
+  type ReadModelOptions,
+  type RepositoryFolder,
+  readModel,
+} from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 
 /** Where models come from. */
 export interface ModelReader {
-  /** Names of all models that are there. */
-  list(): Promise<readonly string[]>;
+  /** All that are there, by name. */
+  folders(): Promise<readonly RepositoryFolder[]>;
   /** Throws a NereidError that says what is wrong with the model. */
   read(name: string): Promise<ModelSource>;
   /** Version folders that are there, ascending: what a model's record tells where `read` fails. */
@@ -23,7 +30,7 @@ export function repositoryReader(repositories: readonly string[], options: ReadM
     return entry;
   };
   return {
-    list: async () => (await listModels(repositories)).map((entry) => entry.name),
+    folders: async () => (await listModels(repositories)).map(({ name, conflict }) => ({ name, conflict })),
     read: async (name) => readModel(await find(name), options),
     versions: async (name) => modelVersions((await find(name)).directory),
   };

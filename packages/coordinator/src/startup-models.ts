@@ -9,12 +9,13 @@ export async function startupModels(
   options: { readonly controlMode: 'none' | 'explicit'; readonly loadModels?: readonly string[] },
   reader: ModelReader,
 ): Promise<readonly string[]> {
-  if (options.controlMode === 'none') return reader.list();
+  const all = async () => (await reader.folders()).map(({ name }) => name);
+  if (options.controlMode === 'none') return all();
   const names = [...new Set(options.loadModels ?? [])];
   if (!names.includes('*')) return names;
   if (names.length > 1) {
     const text = "Wildcard model name '*' must be the ONLY startup model if specified at all.";
     throw new NereidError('INVALID_ARG', text, { field: '--load-model' });
   }
-  return reader.list();
+  return all();
 }

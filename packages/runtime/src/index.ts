@@ -2,7 +2,7 @@ export { type AtMost, createAtMost } from './at-most.ts';
 export { type Clock, systemClock, type Timer } from './clock.ts';
 export { answeredWithin, pause, settledWithin } from './clock-wait.ts';
 export { createLifecycle, type Lifecycle } from './lifecycle.ts';
-export { createLog, type Log, type LogOptions } from './log.ts';
+export { createLog, type Log, type LogControl, type LogOptions, type LogSettings } from './log.ts';
 export {
   addSampledMetric,
   createRegistry,

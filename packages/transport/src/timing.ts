@@ -24,6 +24,8 @@ export interface Timing {
   readonly probe_batch_ms: number;
   /** Each worker is asked what it holds so often. */
   readonly probe_worker_ms: number;
+  /** How often a coordinator looks what its repositories hold. */
+  readonly repository_look_ms: number;
   /** A job's lock, renewed three times as often; its owner's death frees the job so late. */
   readonly job_lock_ms: number;
   /** How often jobs whose lock ran out are looked for. */
@@ -43,6 +45,7 @@ const DEFAULT_TIMING: Timing = {
   stream_quiet_ms: 3_000,
   probe_batch_ms: 1_000,
   probe_worker_ms: 2_000,
+  repository_look_ms: 5_000,
   job_lock_ms: 2_500,
   job_stalled_ms: 1_000,
 };

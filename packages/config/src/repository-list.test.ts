@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest';
+import { decodeRepositoryList, encodeRepositoryList, type RepositoryList } from './repository-list.ts';
+
+test('a list is read as it was written', () => {
+  const list: RepositoryList = {
+    controlMode: 'explicit',
+    folders: [
+      { name: 'a', conflict: null },
+      { name: '__proto__', conflict: 'model appears in two or more repositories' },
+    ],
+  };
+  expect(decodeRepositoryList(encodeRepositoryList(list))).toEqual(list);
+});
+
+test.each(['', '{', '{}', '[]', '{"mode":"poll","models":[]}', '{"mode":"none","models":[1]}'])('%j is none', (text) => {
+  expect(decodeRepositoryList(text)).toBeUndefined();
+});
