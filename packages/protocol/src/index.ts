@@ -35,6 +35,7 @@ export {
   type ParameterValue,
   REQUEST_DEFAULTS,
 } from './infer.ts';
+export type { JsonScalar } from './json-reader.ts';
 export {
   type DecodedJob,
   decodeJobData,
@@ -93,6 +94,9 @@ export {
 } from './request-error.ts';
 export { elementCount, fixedByteSize, type Tensor } from './tensor.ts';
 export { type TensorValues, tensorFromValues, tensorValues, typedView } from './tensor-values.ts';
+export { wrongKind } from './v2-member.ts';
+export { isJsonArray, type JsonMember, readMembers } from './v2-members.ts';
 export type { RequestedOutput } from './v2-outputs.ts';
+export { unsigned } from './v2-parameters.ts';
 export { type DecodedRequest, type DecodeOptions, decodeInferRequest } from './v2-request.ts';
 export { type EncodedResponse, encodeInferResponse, type OutputFormat } from './v2-response.ts';
