@@ -15,6 +15,7 @@ import { createKnownRecords } from './known-records.ts';
 import { createModelLookups, type ModelLookup } from './model-lookup.ts';
 import { createPending } from './pending.ts';
 import { resendTimes } from './resend.ts';
+import type { TraceSampler } from './trace-settings.ts';
 
 export interface GatewayLimits extends StreamLimits {
   /** Requests that wait for an answer at a time; one more is refused with 503. */
@@ -30,6 +31,8 @@ export interface GatewayOptions {
   readonly limits: GatewayLimits;
   /** True (the default): ready only while every model is and, with roles apart, a coordinator lives. False: ready from the start until it stops. */
   readonly strictReadiness?: boolean;
+  /** Told of each request while anything is traced. */
+  readonly traces?: TraceSampler | undefined;
   /** When to send again. Absent: all roles are in this process and no message is ever lost. */
   readonly timing?: Timing;
 }
@@ -83,7 +86,7 @@ const SEQUENCE_LOST: Outcome = {
 };
 
 export function createGateway(options: GatewayOptions): Gateway {
-  const { id, clock, directory, log } = options;
+  const { id, clock, directory, log, traces } = options;
   const { largeTensors } = options.transport;
   const pending = createPending(id, options.limits.requests_pending_max, ({ request }) => {
     largeTensors?.release(request.inputs);
@@ -188,12 +191,14 @@ export function createGateway(options: GatewayOptions): Gateway {
       started = true;
     },
     infer(request, signal) {
+      if (traces?.on === true) traces.sample(request.modelName);
       if (stopping) return Promise.resolve(STOPPED);
       const error = infer.refusal(request, 'one');
       return error === null ? infer.submit(request, signal) : Promise.resolve({ ok: false, error });
     },
     refusal,
     inferStream(request, signal) {
+      if (traces?.on === true) traces.sample(request.modelName);
       const error = refusal(request);
       if (error === null) return infer.stream(request, signal);
       const refused = createAnswerQueue(options.limits, () => {});

@@ -2,6 +2,7 @@
 import { connect, type Socket } from 'node:net';
 import { createLog, systemClock } from '@nereid/runtime';
 import { type FixtureOptions, type GatewayFixture, gatewayFixture } from '../gateway-fixture.ts';
+import { servicesFixture } from '../services-fixture.ts';
 import { createHttpServer, type HttpServer, type HttpServerOptions } from './server.ts';
 
 export interface HttpFixture extends GatewayFixture {
@@ -14,6 +15,7 @@ export async function httpFixture(
   const fixture = await gatewayFixture(options);
   const http = createHttpServer({
     gateway: fixture.gateway,
+    services: servicesFixture(fixture.directory),
     clock: systemClock(),
     log: createLog({ level: 'silent' }),
     serverId: 'triton',

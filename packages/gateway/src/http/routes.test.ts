@@ -34,6 +34,12 @@ describe('paths match whole and as sent', () => {
     '/v2/strange',
     '/%zz',
     '/v2/models/a/b/infer',
+    '/v2/models/simple/versions/1/trace/setting',
+    '/v2/trace',
+    '/v2/logging/',
+    '/v2/repository',
+    '/v2/repository/a/b/index',
+    '/v2/repository/models/simple',
   ])('GET and POST %s are unknown', async (url) => {
     const { http } = await httpFixture({ models: MODELS });
     for (const method of ['GET', 'POST'] as const) {
@@ -77,6 +83,10 @@ describe('methods', () => {
     ['POST', '/v2/models/simple/versions/1/infer'],
     ['POST', '/v2/models/simple/generate'],
     ['POST', '/v2/models/simple/versions/1/generate_stream'],
+    ['POST', '/v2/repository/index'],
+    ['POST', '/v2/repository/r/index'],
+    ['POST', '/v2/repository/models/simple/load'],
+    ['POST', '/v2/repository/r/models/simple/unload'],
   ];
   // CONNECT is no request for a path.
   const others = METHODS.filter((method) => method !== 'CONNECT');
@@ -99,12 +109,6 @@ describe('routes of Triton that this version does not have', () => {
   it.each([
     ['GET', '/v2/models/stats'],
     ['GET', '/v2/models/simple/stats'],
-    ['GET', '/v2/trace/setting'],
-    ['POST', '/v2/models/simple/trace/setting'],
-    ['GET', '/v2/logging'],
-    ['POST', '/v2/repository/index'],
-    ['POST', '/v2/repository/models/simple/load'],
-    ['POST', '/v2/repository/r/models/simple/unload'],
     ['GET', '/v2/systemsharedmemory/status'],
     ['POST', '/v2/cudasharedmemory/region/r/register'],
   ])('%s %s says so', async (method, url) => {

@@ -4,9 +4,13 @@ import { generate, generateStream } from './generate.ts';
 import { live, modelReady, ready } from './health.ts';
 import { type InferContext, infer } from './infer.ts';
 import { type JobsContext, jobQueue, jobResult, jobStatus, submitJob } from './jobs.ts';
+import { logging, setLogging } from './logging.ts';
 import { modelConfig, modelMetadata, serverMetadataText } from './metadata.ts';
+import { loadModel, repositoryIndex, unloadModel } from './repository.ts';
+import type { ServicesContext } from './services-context.ts';
+import { setTraceSetting, traceSetting } from './trace.ts';
 
-export interface RoutesContext extends InferContext, JobsContext {
+export interface RoutesContext extends InferContext, JobsContext, ServicesContext {
   readonly serverId: string;
   readonly version: string;
 }
@@ -18,6 +22,10 @@ const MODEL = '/v2/models/:model(^.+$)';
 /** Digits only: any other version is an unknown path. */
 const VERSION = `${MODEL}/versions/:version(^[0-9]+$)`;
 const JOB = '/v2/jobs/:job(^.+$)';
+/** Of the repository as a whole, and of one of its parts by name. */
+const REPOSITORY = '/v2/repository';
+const NAMED_REPOSITORY = `${REPOSITORY}/:repository(^.+$)`;
+const REPOSITORY_MODEL = 'models/:model(^.+$)';
 
 /** Every path served. */
 function routeTable(context: RoutesContext): readonly (readonly ['GET' | 'POST', string, Handler])[] {
@@ -46,15 +54,34 @@ function routeTable(context: RoutesContext): readonly (readonly ['GET' | 'POST',
     ['GET', `${MODEL}/jobs/queue`, (request, reply) => jobQueue(context, request, reply)],
     ['GET', JOB, (request, reply) => jobStatus(context, request, reply)],
     ['GET', `${JOB}/result`, (request, reply) => jobResult(context, request, reply)],
+    ...settingRoutes(context),
+    ...[REPOSITORY, NAMED_REPOSITORY].flatMap((repository) => repositoryRoutes(repository, context)),
+  ];
+}
+
+function settingRoutes(context: RoutesContext): readonly (readonly ['GET' | 'POST', string, Handler])[] {
+  const traces = ['/v2/trace/setting', `${MODEL}/trace/setting`] as const;
+  return [
+    ['GET', '/v2/logging', (_request, reply) => logging(context, reply)],
+    ['POST', '/v2/logging', (request, reply) => setLogging(context, request, reply)],
+    ...traces.flatMap((url): (readonly ['GET' | 'POST', string, Handler])[] => [
+      ['GET', url, (request, reply) => traceSetting(context, request, reply)],
+      ['POST', url, (request, reply) => setTraceSetting(context, request, reply)],
+    ]),
+  ];
+}
+
+function repositoryRoutes(of: string, context: RoutesContext): readonly (readonly ['POST', string, Handler])[] {
+  return [
+    ['POST', `${of}/index`, (request, reply) => repositoryIndex(context, request, reply)],
+    ['POST', `${of}/${REPOSITORY_MODEL}/load`, (request, reply) => loadModel(context, request, reply)],
+    ['POST', `${of}/${REPOSITORY_MODEL}/unload`, (request, reply) => unloadModel(context, request, reply)],
   ];
 }
 
 /** Triton's routes that this version does not have: an answer that says so, not a bare 404. */
 const NOT_SERVED = [
   '/v2/models/[^/]+(/versions/[0-9]+)?/stats',
-  '/v2(/models/[^/]+)?/trace/setting',
-  '/v2/logging',
-  '/v2/repository(/[^/]+)?/(index|models/[^/]+/(load|unload))',
   '/v2/(system|cuda)sharedmemory(/region/[^/]+)?/(status|register|unregister)',
 ].map(fullMatch);
 
@@ -80,7 +107,7 @@ function notServed(request: FastifyRequest, reply: FastifyReply): void {
 
 /** A route's path as a regular expression over a whole path. */
 function pathPattern(url: string): string {
-  return url.replace(':version(^[0-9]+$)', '[0-9]+').replace(/:(model|job)\(\^\.\+\$\)/, '[^/]+');
+  return url.replace(':version(^[0-9]+$)', '[0-9]+').replaceAll(/:\w+\(\^\.\+\$\)/g, '[^/]+');
 }
 
 function fullMatch(pattern: string): RegExp {

@@ -8,6 +8,7 @@ import type { Gateway } from '../gateway.ts';
 import type { Jobs } from '../jobs.ts';
 import { listenError } from '../listen-error.ts';
 import { listenerUrl } from '../listener-url.ts';
+import type { Services } from '../services.ts';
 import { createClientErrorHandler, refuseOnSocket } from './client-error.ts';
 import { createClientSignals } from './client-signal.ts';
 import { currentAnswer } from './current-answer.ts';
@@ -18,6 +19,7 @@ import { addRoutes } from './routes.ts';
 
 export interface HttpServerOptions {
   readonly gateway: Gateway;
+  readonly services: Services;
   /** Without it (no Redis) the routes of jobs answer 503. */
   readonly jobs?: Jobs | undefined;
   /** What those answers say: how to get a Redis. */
@@ -89,6 +91,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   });
   addRoutes(app, {
     gateway,
+    services: options.services,
     jobs: options.jobs,
     redisHint: options.redisHint ?? REDIS_HINT,
     log,

@@ -1,0 +1,7 @@
+import type { Services } from '../services.ts';
+import type { JsonBodyContext } from './json-body.ts';
+
+/** What the handlers of settings and of the repository need. */
+export interface ServicesContext extends JsonBodyContext {
+  readonly services: Services;
+}

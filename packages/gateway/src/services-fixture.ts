@@ -1,0 +1,22 @@
+/** The services over a directory; only tests import this. */
+import { type ModelRecord, NO_TRACES, type TraceConfig } from '@nereid/config';
+import { createLog, type LogControl } from '@nereid/runtime';
+import type { Directory } from '@nereid/transport';
+import { createLogSettings } from './log-settings.ts';
+import { createRepository } from './repository.ts';
+import type { Services } from './services.ts';
+import { createTraceSettings } from './trace-settings.ts';
+
+const CONTROL: LogControl = {
+  file: '',
+  start: { info: true, warning: true, error: true, verboseLevel: 0, format: 'default' },
+  apply: () => {},
+};
+
+export function servicesFixture(directory: Directory<ModelRecord>, start: TraceConfig = NO_TRACES): Services {
+  return {
+    repository: createRepository({ directory }),
+    logSettings: createLogSettings({ values: directory, control: CONTROL }),
+    traceSettings: createTraceSettings({ values: directory, start, log: createLog({ level: 'silent' }) }),
+  };
+}
