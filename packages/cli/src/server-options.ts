@@ -1,5 +1,5 @@
-import { backendSettings, type Options } from '@nereid/config';
-import type { Log } from '@nereid/runtime';
+import { backendSettings, type Options, readTraceConfig } from '@nereid/config';
+import type { Log, LogControl } from '@nereid/runtime';
 import type { ServerOptions } from '@nereid/server';
 
 /** Where metrics are served: where HTTP is, unless said otherwise. Roles without HTTP have its default here. */
@@ -10,8 +10,12 @@ export function metricsAddress(options: Pick<Options, 'httpAddress' | 'metricsAd
 /** For `--blob-dir`: an empty variable counts as not set. */
 const NO_FOLDER = 'none';
 
-/** The flags as `createServer` and `startRole` take them. `searchPath`: where a Redis program is looked for. */
-export function serverOptions(options: Options, log: Log, searchPath: string): ServerOptions {
+/** The flags as `createServer` and `startRole` take them; of the environment what other programs name. */
+export function serverOptions(
+  options: Options,
+  { log, control }: { readonly log: Log; readonly control: LogControl },
+  env: Readonly<Record<string, string | undefined>>,
+): ServerOptions {
   const http = { address: options.httpAddress, port: options.httpPort, maxInputBytes: options.httpMaxInputSize };
   const redis = {
     url: options.redisUrl,
@@ -19,6 +23,9 @@ export function serverOptions(options: Options, log: Log, searchPath: string): S
     allowEvicting: options.allowEvictingRedis,
     blobDirectory: options.blobDir === NO_FOLDER ? '' : options.blobDir,
   };
+  const searchPath = env.PATH ?? '';
+  // Checked with the other options.
+  const traces = readTraceConfig(options, env);
   return {
     id: options.id,
     modelRepositories: options.modelRepository,
@@ -39,5 +46,7 @@ export function serverOptions(options: Options, log: Log, searchPath: string): S
     ...(options.allowHttp ? { http } : {}),
     ...(options.allowMetrics ? { metrics: { address: metricsAddress(options), port: options.metricsPort } } : {}),
     log,
+    logControl: control,
+    ...(traces.ok ? { traces: traces.value } : {}),
   };
 }

@@ -1,5 +1,5 @@
 import { NereidError } from '@nereid/protocol';
-import type { LogControl, LogSettings } from '@nereid/runtime';
+import { createLog, type LogControl, type LogSettings } from '@nereid/runtime';
 import { createLocalDirectory } from '@nereid/transport';
 import { expect, it } from 'vitest';
 import { createLogSettings, followLogSettings } from './log-settings.ts';
@@ -12,7 +12,7 @@ function processes() {
   const make = (file: string, start: LogSettings) => {
     const applied: LogSettings[] = [];
     const control: LogControl = { file, start, apply: (settings) => void applied.push(settings) };
-    followLogSettings({ values, control });
+    followLogSettings({ values, control, log: createLog({ level: 'silent' }) });
     return { applied, settings: createLogSettings({ values, control }) };
   };
   return { values, make, a: make('', START), b: make('b.log', { ...START, verboseLevel: 1 }) };

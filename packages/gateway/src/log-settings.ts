@@ -1,4 +1,4 @@
-import type { LogControl, LogSettings } from '@nereid/runtime';
+import type { Log, LogControl, LogSettings } from '@nereid/runtime';
 import { type ServiceResult, serviceResult } from './service-result.ts';
 import { changeValue, type SharedValues, valueMembers } from './shared-value.ts';
 
@@ -44,9 +44,13 @@ export function createLogSettings({ values, control }: LogSettingsParts): LogSet
   };
 }
 
-/** Keeps this process's log as the cluster's settings say, from now on. */
-export function followLogSettings({ values, control }: LogSettingsParts): void {
-  const apply = () => control.apply(settingsNow(values, control));
+/** Keeps this process's log as the cluster's settings say, from now on, and says so in it. */
+export function followLogSettings({ values, control, log }: LogSettingsParts & { readonly log: Log }): void {
+  const apply = () => {
+    const settings = settingsNow(values, control);
+    control.apply(settings);
+    log.info({ settings }, 'log settings of the cluster');
+  };
   if (values.value(LOG_VALUE) !== undefined) apply();
   values.watch((change) => {
     if (change.type === 'value' && change.name === LOG_VALUE) apply();

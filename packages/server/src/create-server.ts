@@ -15,6 +15,7 @@ import { openUrls, type ProcessUrls } from './process-urls.ts';
 import { addRoleMetrics, coordinatorFigures, gatewayFigures, workerFigures } from './role-metrics.ts';
 import { addCoordinator, addHttp, addJobs, addMetrics, addWorker, loadAtStart, newGateway } from './roles.ts';
 import type { ServerOptions } from './server-options.ts';
+import { newServices, newTraceSettings } from './services.ts';
 
 /** A running server: gateway, coordinator and worker in this process. */
 export interface Server {
@@ -82,7 +83,8 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   const files = modelFiles(options, connector === undefined ? gpus : undefined);
 
   // Parts stop in reverse order: HTTP first, metrics after the roles, as Triton does.
-  const gateway = newGateway(shared, options);
+  const traces = newTraceSettings(shared, options);
+  const gateway = newGateway(shared, options, traces);
   const jobs = await addJobs(parts, options);
   const metrics = await addMetrics(parts, options, gateway);
   const worker = await addWorker(parts, options, files, gpus);
@@ -94,7 +96,8 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   const coordinator = await addCoordinator(parts, options, files, jobs);
   addRoleMetrics(registry, [gatewayFigures(gateway, jobs), coordinatorFigures(coordinator), workerFigures(worker)]);
   const loadFailures = await loadAtStart(coordinator, options.exitOnError ?? true);
-  const http = await addHttp(parts, options, gateway, jobs);
+  const services = newServices(shared, options, traces, coordinator.tellRepository);
+  const http = await addHttp(parts, options, gateway, services, jobs);
   const urls = await openUrls({ http, metrics, redis: connector?.url ?? jobs.queues?.url });
 
   const stop: Server['stop'] = async (limits) => {

@@ -15,6 +15,7 @@ import { openLocalLane, openRedisLane, REDIS_UNUSABLE } from './lane.ts';
 import { openPrivateRedis } from './private-redis.ts';
 import type { Shared } from './roles.ts';
 import type { RedisOptions, ServerOptions } from './server-options.ts';
+import { followSettings } from './services.ts';
 
 const STOP_DEADLINE_MS = DEFAULTS.exit_timeout_s * 1000;
 
@@ -64,6 +65,7 @@ async function processParts(name: string, options: ServerOptions, lifecycle: Lif
         : openRedisLane({ redis, name, always: options.lane === 'redis', clock, log, timing: times }),
     (opened) => opened.close(),
   );
+  followSettings(lane.directory, options, log);
   let untilUs: number | undefined;
   return {
     shared: {

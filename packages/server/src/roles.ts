@@ -9,6 +9,8 @@ import {
   type Gateway,
   type HttpServer,
   type MetricsServer,
+  type Services,
+  type TraceSettings,
 } from '@nereid/gateway';
 import { NereidError } from '@nereid/protocol';
 import { type Clock, type Log, newProcessId, packageVersion } from '@nereid/runtime';
@@ -42,9 +44,10 @@ export function addJobs({ lifecycle, connector, shared }: ProcessParts, options:
   );
 }
 
-export function newGateway(shared: Shared, options: ServerOptions): Gateway {
+export function newGateway(shared: Shared, options: ServerOptions, traces: TraceSettings): Gateway {
   return createGateway({
     ...shared,
+    traces,
     id: newProcessId('gw'),
     limits: LIMITS,
     strictReadiness: options.strictReadiness ?? true,
@@ -113,6 +116,7 @@ export async function addHttp(
   { lifecycle, leftMs, shared }: ProcessParts,
   options: ServerOptions,
   gateway: Gateway,
+  services: Services,
   { queues }: OpenedJobs,
 ): Promise<HttpServer | undefined> {
   const { http } = options;
@@ -121,6 +125,7 @@ export async function addHttp(
   const start = async () =>
     createHttpServer({
       gateway,
+      services,
       clock,
       log,
       ...(queues === undefined ? {} : { jobs: createJobs({ queues, directory, clock }) }),

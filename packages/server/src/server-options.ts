@@ -1,4 +1,5 @@
-import type { Log } from '@nereid/runtime';
+import type { TraceConfig } from '@nereid/config';
+import type { Log, LogControl } from '@nereid/runtime';
 
 export interface ListenerOptions {
   /** Default 0.0.0.0. */
@@ -70,4 +71,8 @@ export interface ServerOptions {
   readonly metrics?: ListenerOptions;
   /** No log without it. */
   readonly log?: Log;
+  /** Changes that log as Triton's log settings say; without it they have no effect on the log. */
+  readonly logControl?: LogControl;
+  /** The trace settings to begin with; nothing is traced without them. */
+  readonly traces?: TraceConfig;
 }

@@ -19,6 +19,7 @@ import {
   newGateway,
 } from './roles.ts';
 import type { ServerOptions } from './server-options.ts';
+import { newServices, newTraceSettings } from './services.ts';
 
 export type RoleName = 'gateway' | 'coordinator' | 'worker';
 
@@ -55,7 +56,8 @@ export async function startRole(role: RoleName, given: GatewayOptions): Promise<
 
 async function startGateway(options: ServerOptions, parts: ProcessParts): Promise<RoleProcess> {
   const { shared, connector, lifecycle, leftMs, models } = parts;
-  const gateway = newGateway(shared, options);
+  const traces = newTraceSettings(shared, options);
+  const gateway = newGateway(shared, options, traces);
   const metrics = await addMetrics(parts, options, gateway);
   const jobs = await addJobs(parts, options);
   addRoleMetrics(parts.registry, [gatewayFigures(gateway, jobs)]);
@@ -64,7 +66,7 @@ async function startGateway(options: ServerOptions, parts: ProcessParts): Promis
     () => gateway.start(),
     () => gateway.close(leftMs()),
   );
-  const http = await addHttp(parts, options, gateway, jobs);
+  const http = await addHttp(parts, options, gateway, newServices(shared, options, traces), jobs);
   const urls = await openUrls({ http, metrics, redis: connector?.url });
   const stop: RoleProcess['stop'] = (limits) => {
     gateway.drain();

@@ -1,0 +1,47 @@
+/** What the doors serve beside models, made for the process that has them. */
+import { type ModelRecord, NO_TRACES } from '@nereid/config';
+import {
+  createLogSettings,
+  createRepository,
+  createTraceSettings,
+  followLogSettings,
+  type Services,
+  type TraceSettings,
+} from '@nereid/gateway';
+import type { Log, LogControl } from '@nereid/runtime';
+import type { Directory } from '@nereid/transport';
+import type { Shared } from './roles.ts';
+import type { ServerOptions } from './server-options.ts';
+
+export function newTraceSettings({ directory, log }: Shared, { traces }: ServerOptions): TraceSettings {
+  return createTraceSettings({ values: directory, start: traces ?? NO_TRACES, log });
+}
+
+/** `tellRepository`: of the coordinator, where it is in this process. */
+export function newServices(
+  { directory, log }: Shared,
+  options: ServerOptions,
+  traceSettings: TraceSettings,
+  tellRepository?: () => Promise<void>,
+): Services {
+  return {
+    repository: createRepository({ directory, refresh: tellRepository }),
+    logSettings: createLogSettings({ values: directory, control: logControl(options, log) }),
+    traceSettings,
+  };
+}
+
+/** Keeps the log of a process as the cluster's settings say. */
+export function followSettings(directory: Directory<ModelRecord>, options: ServerOptions, log: Log): void {
+  followLogSettings({ values: directory, control: logControl(options, log), log });
+}
+
+/** Without a control the settings are kept and shown, and each change is told to have no effect here. */
+function logControl({ logControl: given }: ServerOptions, log: Log): LogControl {
+  if (given !== undefined) return given;
+  return {
+    file: '',
+    start: { info: true, warning: true, error: true, verboseLevel: 0, format: 'default' },
+    apply: () => log.warn('the log settings changed, which this log does not follow: it was given without logControl'),
+  };
+}
