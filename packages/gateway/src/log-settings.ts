@@ -7,6 +7,9 @@ const LOG_VALUE = 'log-settings';
 /** Triton keeps the level in 32 bits with a sign. */
 export const LOG_VERBOSE_MAX = 2_147_483_647;
 
+/** Triton's text; the file is shown only. */
+export const LOG_FILE_REFUSED = 'log file location can not be updated through network protocol';
+
 export type LogChanges = Partial<LogSettings>;
 
 export interface ShownLogSettings extends LogSettings {
@@ -38,7 +41,7 @@ export function createLogSettings({ values, control }: LogSettingsParts): LogSet
     change: (changes) =>
       serviceResult(async () => {
         const merged = (text: string | undefined) => JSON.stringify({ ...changesIn(text), ...changes });
-        await changeValue(values, LOG_VALUE, merged);
+        if (Object.keys(changes).length > 0) await changeValue(values, LOG_VALUE, merged);
         return current();
       }),
   };

@@ -131,6 +131,7 @@ export function createTraceSettings({ values, start, log }: TraceSettingsParts):
     current,
     change: (model, wanted) =>
       serviceResult(async () => {
+        if (Object.keys(wanted).length === 0) return current(model);
         await change((known) => {
           const next = changedScopes(known, model, wanted);
           const wrong = wrongTraces(start, next);

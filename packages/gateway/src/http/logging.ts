@@ -1,11 +1,6 @@
 import { type ErrorInfo, errorInfo, NereidError, unsigned, wrongKind } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import {
-  LOG_VERBOSE_MAX,
-  type LogChanges,
-  type LogSettingsService,
-  type ShownLogSettings,
-} from '../log-settings.ts';
+import { LOG_FILE_REFUSED, LOG_VERBOSE_MAX, type LogChanges, type ShownLogSettings } from '../log-settings.ts';
 import { sendJson } from './errors.ts';
 import { type Members, refuse, withMembers } from './json-body.ts';
 import type { ServicesContext } from './services-context.ts';
@@ -19,16 +14,11 @@ export function logging({ services }: ServicesContext, reply: FastifyReply): voi
 export function setLogging(context: ServicesContext, request: FastifyRequest, reply: FastifyReply): void {
   withMembers(context, request, reply, false, async (members) => {
     const { changes, error } = readLogChanges(members);
-    const changed = await changeLog(context.services.logSettings, changes);
+    const changed = await context.services.logSettings.change(changes);
     if (!changed.ok) refuse(context, reply, changed.error);
     else if (error !== undefined) refuse(context, reply, error);
     else sendLogSettings(reply, changed.value);
   });
-}
-
-async function changeLog(settings: LogSettingsService, changes: LogChanges) {
-  if (Object.keys(changes).length === 0) return { ok: true, value: settings.current() } as const;
-  return settings.change(changes);
 }
 
 function sendLogSettings(reply: FastifyReply, settings: ShownLogSettings): void {
@@ -82,8 +72,6 @@ function readInto(changes: Writable, members: Members): void {
   }
   changes.format = format;
 }
-
-const LOG_FILE_REFUSED = 'log file location can not be updated through network protocol';
 
 const FLAGS = [
   ['log_info', 'info'],

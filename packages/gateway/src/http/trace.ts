@@ -24,12 +24,7 @@ export function setTraceSetting(context: Context, request: FastifyRequest, reply
   if (model === undefined) return;
   withMembers(context, request, reply, false, async (members) => {
     const change = readTraceChange(askedOf(members));
-    const { traceSettings } = context.services;
-    if (Object.keys(change).length === 0) {
-      sendTraceSettings(reply, traceSettings.current(model));
-      return;
-    }
-    const changed = await traceSettings.change(model, change);
+    const changed = await context.services.traceSettings.change(model, change);
     if (changed.ok) sendTraceSettings(reply, changed.value);
     else refuse(context, reply, changed.error);
   });
