@@ -1,6 +1,6 @@
 /** The services over a directory; only tests import this. */
 import { type ModelRecord, NO_TRACES, type TraceConfig } from '@nereid/config';
-import { createLog, type LogControl } from '@nereid/runtime';
+import { createLog, type LogControl, virtualClock } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
 import { createLogSettings } from './log-settings.ts';
 import { createRepository } from './repository.ts';
@@ -17,6 +17,6 @@ export function servicesFixture(directory: Directory<ModelRecord>, start: TraceC
   return {
     repository: createRepository({ directory }),
     logSettings: createLogSettings({ values: directory, control: CONTROL }),
-    traceSettings: createTraceSettings({ values: directory, start, log: createLog({ level: 'silent' }) }),
+    traceSettings: createTraceSettings({ values: directory, start, clock: virtualClock(), log: createLog({ level: 'silent' }) }),
   };
 }

@@ -4,17 +4,13 @@
  * model, or for all of them. A model's scope falls back on that of all models, field by field, and that
  * on what the server began with.
  */
-import { TRACE_LEVELS, type TraceConfig, type TraceLevel } from '@nereid/config';
+import { TRACE_LEVELS, type TraceConfig } from '@nereid/config';
 import { objectOf, valueMembers } from './shared-value.ts';
 
-/** A field that was set; absent falls back. */
-interface TraceFields {
-  /** None: nothing is traced. */
-  readonly levels?: readonly TraceLevel[];
-  readonly rate?: number;
-  readonly count?: number;
-  readonly logFrequency?: number;
-}
+type Settable = Pick<TraceConfig, 'levels' | 'rate' | 'count' | 'logFrequency'>;
+
+/** The fields that were set; what is absent falls back. */
+type TraceFields = Partial<Settable>;
 
 export interface TraceScope extends TraceFields {
   /** How often it was set: requests are counted anew from each time. */
@@ -29,7 +25,7 @@ export interface TraceScopes {
 }
 
 /** Null clears a field, absent leaves it. */
-export type TraceChange = { readonly [Name in keyof TraceFields]?: TraceFields[Name] | null };
+export type TraceChange = { readonly [Name in keyof Settable]?: Settable[Name] | null };
 
 /** What holds for a model, or for all. */
 export interface TraceState extends TraceConfig {
@@ -82,7 +78,13 @@ export function changedScopes(scopes: TraceScopes, model: string, change: TraceC
 }
 
 /** Notes requests that were traced; nothing where they were counted from another time. */
-export function takenScopes(start: TraceConfig, scopes: TraceScopes, model: string, counting: string, count: number) {
+export function takenScopes(
+  start: TraceConfig,
+  scopes: TraceScopes,
+  model: string,
+  counting: string,
+  count: number,
+): TraceScopes {
   if (traceState(start, scopes, model).counting !== counting) return scopes;
   const scope = scopes.models.get(model);
   if (scope === undefined) return { ...scopes, all: { ...scopes.all, taken: scopes.all.taken + count } };

@@ -1,5 +1,5 @@
 import { NO_TRACES, type TraceConfig } from '@nereid/config';
-import { createLog } from '@nereid/runtime';
+import { createLog, virtualClock } from '@nereid/runtime';
 import { createLocalDirectory } from '@nereid/transport';
 import { describe, expect, it } from 'vitest';
 import { createTraceSettings, shownTraceSettings } from './trace-settings.ts';
@@ -14,8 +14,10 @@ function cluster(start: TraceConfig = WITH_FILE) {
   const values = createLocalDirectory<unknown>();
   const warnings: string[] = [];
   const destination = { write: (line: string) => void warnings.push(JSON.parse(line).msg) };
-  const process = () => createTraceSettings({ values, start, log: createLog({ level: 'warn', destination }) });
-  return { values, process, warnings };
+  const clock = virtualClock();
+  const log = createLog({ level: 'warn', destination });
+  const process = () => createTraceSettings({ values, start, clock, log });
+  return { values, clock, process, warnings };
 }
 
 it('what is set at one gateway is what another has, also one that joins later', async () => {
@@ -69,14 +71,20 @@ describe('requests that are to be traced', () => {
   });
 
   it('take the count of the cluster down, whichever gateway has them', async () => {
-    const { process } = cluster();
+    const { process, clock } = cluster();
     const [a, b] = [process(), process()];
     await a.change('', { levels: ['TIMESTAMPS'], rate: 1, count: 5 });
     a.sample('m');
     b.sample('n');
     b.sample('n');
     await settled();
+    // The second at the same gateway is told of half a second later.
+    expect([a.current('').count, b.current('').count, process().current('').count]).toEqual([3, 2, 3]);
+    clock.advanceUs(500_000);
+    await settled();
     expect([a.current('').count, b.current('').count, process().current('').count]).toEqual([2, 2, 2]);
+    clock.advanceUs(500_000);
+    expect(clock.liveTimers).toBe(0);
   });
 
   it('are counted for a model with settings of its own by themselves', async () => {
@@ -106,24 +114,36 @@ describe('requests that are to be traced', () => {
   });
 
   it('are told later where the cluster cannot be told now', async () => {
-    const { values } = cluster();
+    const { values, clock } = cluster();
     const away = { yes: false };
     const log = createLog({ level: 'silent' });
     const setValue: typeof values.setValue = async (...args) => {
       if (away.yes) throw new Error('away');
       return values.setValue(...args);
     };
-    const one = createTraceSettings({ values: { ...values, setValue }, start: WITH_FILE, log });
+    const one = createTraceSettings({ values: { ...values, setValue }, start: WITH_FILE, clock, log });
     await one.change('', { levels: ['TIMESTAMPS'], rate: 1, count: 5 });
     away.yes = true;
     one.sample('m');
     await settled();
-    const other = createTraceSettings({ values, start: WITH_FILE, log });
+    const other = createTraceSettings({ values, start: WITH_FILE, clock, log });
     expect([one.current('').count, other.current('').count]).toEqual([4, 5]);
     away.yes = false;
+    clock.advanceUs(500_000);
+    await settled();
+    expect([one.current('').count, other.current('').count]).toEqual([4, 4]);
+  });
+
+  it('are told of no more once it is closed, and no timer is left', async () => {
+    const { process, clock } = cluster();
+    const [one, other] = [process(), process()];
+    await one.change('', { levels: ['TIMESTAMPS'], rate: 1, count: 5 });
+    one.sample('m');
     one.sample('m');
     await settled();
-    expect([one.current('').count, other.current('').count]).toEqual([3, 3]);
+    one.close();
+    expect(clock.liveTimers).toBe(0);
+    expect(other.current('').count).toBe(4);
   });
 });
 

@@ -1,6 +1,6 @@
 import type { TraceConfig } from '@nereid/config';
 import { type ErrorInfo, NereidError } from '@nereid/protocol';
-import type { Log } from '@nereid/runtime';
+import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { Gateway } from './gateway.ts';
 import { type ServiceResult, serviceResult } from './service-result.ts';
 import { changeValue, type SharedValues } from './shared-value.ts';
@@ -22,6 +22,9 @@ const TRACE_VALUE = 'trace-settings';
 const NO_TRACES_YET =
   'trace levels are set: this version chooses and counts the requests to trace, but records no traces';
 
+/** The cluster hears of counts that went down at most so often: each time every process asks for the news. */
+const TELL_EVERY_US = 500_000;
+
 /** Which requests are to be traced. */
 export interface TraceSampler {
   /** True while anything is traced; asked before each request. */
@@ -42,11 +45,14 @@ export interface TraceSettings extends TraceSampler {
    * answer; the settings are then as before.
    */
   change(model: string, change: TraceChange): Promise<ServiceResult<TraceState>>;
+  /** Hears of no more changes, and tells of no more requests. */
+  close(): void;
 }
 
 export interface TraceSettingsParts {
   readonly values: SharedValues;
   readonly start: TraceConfig;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -58,11 +64,14 @@ interface Counted {
   untold: number;
 }
 
-export function createTraceSettings({ values, start, log }: TraceSettingsParts): TraceSettings {
+export function createTraceSettings({ values, start, clock, log }: TraceSettingsParts): TraceSettings {
   let scopes = decodeScopes(values.value(TRACE_VALUE)?.text);
   let on = false;
   let warned = false;
-  let telling = false;
+  /** From the beginning of a telling until the next may follow. */
+  let resting = false;
+  let rest: Timer | undefined;
+  let closed = false;
   /** By model that has a scope of its own, '' for all others. */
   const counted = new Map<string, Counted>();
 
@@ -89,27 +98,30 @@ export function createTraceSettings({ values, start, log }: TraceSettingsParts):
     look();
   };
 
-  /** Tells the cluster what was taken off its counts; while that is under way, more gathers. */
+  const hasUntold = () => [...counted.values()].some(({ untold }) => untold > 0);
+
+  /** Tells the cluster what was taken off its counts. What it could not be told is told the next time. */
   const tell = async () => {
-    const next = () => [...counted].find(([, { untold }]) => untold > 0);
-    telling = true;
+    resting = true;
     try {
-      for (let found = next(); found !== undefined; found = next()) {
-        const [scope, one] = found;
+      for (const [scope, one] of [...counted]) {
         const { untold } = one;
+        if (untold === 0) continue;
         await change((known) => takenScopes(start, known, scope, one.counting, untold));
         one.untold -= untold;
       }
     } catch (error) {
-      // What is untold stays so until the next one is traced.
       log.debug({ err: error }, 'the cluster was not told of traced requests');
-    } finally {
-      telling = false;
     }
+    if (closed) return;
+    rest = clock.at(clock.nowUs() + TELL_EVERY_US, () => {
+      resting = false;
+      if (hasUntold()) void tell();
+    });
   };
 
   look();
-  values.watch((event) => {
+  const unwatch = values.watch((event) => {
     if (event.type === 'value' && event.name === TRACE_VALUE) look();
   });
 
@@ -126,7 +138,7 @@ export function createTraceSettings({ values, start, log }: TraceSettingsParts):
       one.requests++;
       if (one.requests % rate !== 0 || count < 0) return;
       one.untold++;
-      if (!telling) void tell();
+      if (!resting) void tell();
     },
     current,
     change: (model, wanted) =>
@@ -140,6 +152,11 @@ export function createTraceSettings({ values, start, log }: TraceSettingsParts):
         });
         return current(model);
       }),
+    close() {
+      closed = true;
+      rest?.cancel();
+      unwatch();
+    },
   };
 }
 

@@ -15,7 +15,7 @@ import { openUrls, type ProcessUrls } from './process-urls.ts';
 import { addRoleMetrics, coordinatorFigures, gatewayFigures, workerFigures } from './role-metrics.ts';
 import { addCoordinator, addHttp, addJobs, addMetrics, addWorker, loadAtStart, newGateway } from './roles.ts';
 import type { ServerOptions } from './server-options.ts';
-import { newServices, newTraceSettings } from './services.ts';
+import { addTraceSettings, newServices } from './services.ts';
 
 /** A running server: gateway, coordinator and worker in this process. */
 export interface Server {
@@ -83,7 +83,7 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   const files = modelFiles(options, connector === undefined ? gpus : undefined);
 
   // Parts stop in reverse order: HTTP first, metrics after the roles, as Triton does.
-  const traces = newTraceSettings(shared, options);
+  const traces = await addTraceSettings(parts, options);
   const gateway = newGateway(shared, options, traces);
   const jobs = await addJobs(parts, options);
   const metrics = await addMetrics(parts, options, gateway);

@@ -1,4 +1,4 @@
-export type { ModelRecord, VersionRecord } from '@nereid/config';
+export type { ModelRecord, TraceConfig, VersionRecord } from '@nereid/config';
 export type { LoadFailure } from '@nereid/coordinator';
 export {
   bf16ToFp32,
@@ -9,6 +9,7 @@ export {
   type Parameters,
   type ParameterValue,
 } from '@nereid/protocol';
+export type { LogControl, LogSettings } from '@nereid/runtime';
 export { createServer, type Server, type ServerCounts } from './create-server.ts';
 export type { InferInput, InferResult, TensorInput, TensorOutput } from './infer-values.ts';
 export type { ProcessUrls } from './process-urls.ts';

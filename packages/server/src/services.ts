@@ -10,11 +10,20 @@ import {
 } from '@nereid/gateway';
 import type { Log, LogControl } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
+import type { ProcessParts } from './process-parts.ts';
 import type { Shared } from './roles.ts';
 import type { ServerOptions } from './server-options.ts';
 
-export function newTraceSettings({ directory, log }: Shared, { traces }: ServerOptions): TraceSettings {
-  return createTraceSettings({ values: directory, start: traces ?? NO_TRACES, log });
+export function addTraceSettings(
+  { lifecycle, shared }: ProcessParts,
+  { traces }: ServerOptions,
+): Promise<TraceSettings> {
+  const { directory, clock, log } = shared;
+  return lifecycle.add(
+    'trace settings',
+    async () => createTraceSettings({ values: directory, start: traces ?? NO_TRACES, clock, log }),
+    async (settings) => settings.close(),
+  );
 }
 
 /** `tellRepository`: of the coordinator, where it is in this process. */

@@ -19,7 +19,7 @@ import {
   newGateway,
 } from './roles.ts';
 import type { ServerOptions } from './server-options.ts';
-import { newServices, newTraceSettings } from './services.ts';
+import { addTraceSettings, newServices } from './services.ts';
 
 export type RoleName = 'gateway' | 'coordinator' | 'worker';
 
@@ -56,7 +56,7 @@ export async function startRole(role: RoleName, given: GatewayOptions): Promise<
 
 async function startGateway(options: ServerOptions, parts: ProcessParts): Promise<RoleProcess> {
   const { shared, connector, lifecycle, leftMs, models } = parts;
-  const traces = newTraceSettings(shared, options);
+  const traces = await addTraceSettings(parts, options);
   const gateway = newGateway(shared, options, traces);
   const metrics = await addMetrics(parts, options, gateway);
   const jobs = await addJobs(parts, options);

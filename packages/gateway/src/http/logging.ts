@@ -1,4 +1,5 @@
 import { type ErrorInfo, errorInfo, NereidError, unsigned, wrongKind } from '@nereid/protocol';
+import type { LogSettings } from '@nereid/runtime';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LOG_FILE_REFUSED, LOG_VERBOSE_MAX, type LogChanges, type ShownLogSettings } from '../log-settings.ts';
 import { sendJson } from './errors.ts';
@@ -36,7 +37,7 @@ function sendLogSettings(reply: FastifyReply, settings: ShownLogSettings): void 
   );
 }
 
-type Writable = { -readonly [Name in keyof LogChanges]: LogChanges[Name] };
+type Writable = { -readonly [Name in keyof LogSettings]?: LogSettings[Name] };
 
 /** The settings up to the first that is wrong, in Triton's order, and what is wrong with that. Null leaves one as it is. */
 function readLogChanges(members: Members): { readonly changes: LogChanges; readonly error: ErrorInfo | undefined } {
