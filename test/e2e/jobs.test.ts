@@ -131,7 +131,11 @@ async function openCluster(): Promise<Cluster> {
 
 /** Owns the model; the returned call stops it. */
 async function startCoordinator(cluster: Cluster, model: string, jobs: JobQueues, id = 'co-1') {
-  const reader = { folders: async () => [{ name: model, conflict: null }], read: async () => source(model), versions: async () => ['1'] };
+  const reader = {
+    folders: async () => [{ name: model, conflict: null }],
+    read: async () => source(model),
+    versions: async () => ['1'],
+  };
   const { transport, directory } = cluster;
   const options = { controlMode: 'none' } as const;
   const coordinator = createCoordinator({

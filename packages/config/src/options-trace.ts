@@ -1,7 +1,14 @@
 /** The flags of tracing, with Triton's names and meanings (server/src/command_line_parser.cc). */
 import { z } from 'zod';
 import { EVERY_ROLE, type FlagMeta, flagMetas } from './flag-meta.ts';
-import { NO_TRACES, TRACE_LEVELS, TRACE_RANGES, type TraceConfig, type TraceLevel, type TraceMode } from './trace-config.ts';
+import {
+  NO_TRACES,
+  TRACE_LEVELS,
+  TRACE_RANGES,
+  type TraceConfig,
+  type TraceLevel,
+  type TraceMode,
+} from './trace-config.ts';
 
 const tracing: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Tracing', roles: EVERY_ROLE };
 

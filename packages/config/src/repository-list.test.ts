@@ -12,6 +12,9 @@ test('a list is read as it was written', () => {
   expect(decodeRepositoryList(encodeRepositoryList(list))).toEqual(list);
 });
 
-test.each(['', '{', '{}', '[]', '{"mode":"poll","models":[]}', '{"mode":"none","models":[1]}'])('%j is none', (text) => {
-  expect(decodeRepositoryList(text)).toBeUndefined();
-});
+test.each(['', '{', '{}', '[]', '{"mode":"poll","models":[]}', '{"mode":"none","models":[1]}'])(
+  '%j is none',
+  (text) => {
+    expect(decodeRepositoryList(text)).toBeUndefined();
+  },
+);

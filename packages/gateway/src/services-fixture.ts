@@ -17,6 +17,11 @@ export function servicesFixture(directory: Directory<ModelRecord>, start: TraceC
   return {
     repository: createRepository({ directory }),
     logSettings: createLogSettings({ values: directory, control: CONTROL }),
-    traceSettings: createTraceSettings({ values: directory, start, clock: virtualClock(), log: createLog({ level: 'silent' }) }),
+    traceSettings: createTraceSettings({
+      values: directory,
+      start,
+      clock: virtualClock(),
+      log: createLog({ level: 'silent' }),
+    }),
   };
 }

@@ -14,7 +14,11 @@ describe('a change of trace settings', () => {
   it.each<[string, Given, object]>([
     ['nothing', {}, {}],
     ['an unknown name', { colour: 'red' }, {}],
-    ['levels, in their own order', { trace_level: ['TENSORS', 'TIMESTAMPS', 'TENSORS'] }, { levels: ['TIMESTAMPS', 'TENSORS'] }],
+    [
+      'levels, in their own order',
+      { trace_level: ['TENSORS', 'TIMESTAMPS', 'TENSORS'] },
+      { levels: ['TIMESTAMPS', 'TENSORS'] },
+    ],
     ['OFF', { trace_level: ['OFF'] }, { levels: [] }],
     ['no level', { trace_level: [] }, {}],
     ['no level that there is', { trace_level: ['LOUD', 'timestamps'] }, {}],
@@ -31,7 +35,11 @@ describe('a change of trace settings', () => {
   });
 
   it.each<[Given, string, string]>([
-    [{ trace_file: 'f', trace_rate: 'x' }, 'UNSUPPORTED', 'trace file location can not be updated through network protocol'],
+    [
+      { trace_file: 'f', trace_rate: 'x' },
+      'UNSUPPORTED',
+      'trace file location can not be updated through network protocol',
+    ],
     [{ trace_file: null }, 'UNSUPPORTED', 'trace file location can not be updated through network protocol'],
     [{ trace_level: ['OFF', 'OFF'] }, 'INVALID_ARG', "Expect only one trace level 'OFF' is specified"],
     [{ trace_level: ['TENSORS', 'OFF'] }, 'INVALID_ARG', "Expect only one trace level 'OFF' is specified"],
@@ -43,7 +51,11 @@ describe('a change of trace settings', () => {
       'INVALID_ARG',
       "Unable to parse 'trace_rate', value is out of range [ 0, 4294967295 ], got: 99999999999999999999",
     ],
-    [{ trace_rate: '-1' }, 'INVALID_ARG', "Unable to parse 'trace_rate', value is out of range [ 0, 4294967295 ], got: -1"],
+    [
+      { trace_rate: '-1' },
+      'INVALID_ARG',
+      "Unable to parse 'trace_rate', value is out of range [ 0, 4294967295 ], got: -1",
+    ],
     [{ trace_count: '-2' }, 'INVALID_ARG', "Unable to parse 'trace_count'. Expecting value >= -1, got:-2"],
     [
       { trace_count: '-99999999999' },

@@ -35,7 +35,6 @@ export {
   type ParameterValue,
   REQUEST_DEFAULTS,
 } from './infer.ts';
-export type { JsonScalar } from './json-reader.ts';
 export {
   type DecodedJob,
   decodeJobData,
@@ -45,6 +44,7 @@ export {
   sequenceRefusal,
 } from './job-data.ts';
 export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
+export type { JsonScalar } from './json-reader.ts';
 export {
   type BatchTiming,
   type CancelMessage,

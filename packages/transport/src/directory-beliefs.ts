@@ -131,7 +131,8 @@ export function createDirectoryBeliefs<R>({ graceUs, decode, unreadable }: Belie
     record: (model) => records.get(model)?.value.read,
     records: () => [...records.values()].flatMap(({ value }) => (value.read === undefined ? [] : [value.read])),
     value: (name) => values.get(name)?.value,
-    lostValues: () => [...values].flatMap(([name, belief]) => (belief.run === run ? [] : [[name, belief.value] as const])),
+    lostValues: () =>
+      [...values].flatMap(([name, belief]) => (belief.run === run ? [] : [[name, belief.value] as const])),
   };
 }
 

@@ -120,7 +120,8 @@ export function createDirectoryOver<R>(link: DirectoryLink, options: DirectoryOp
           // A failure leaves it to the next heartbeat, which will report Redis as away.
           if (run !== undefined && run !== answer.run) write(model, text).catch(() => {});
         }
-        for (const [name, { text, version }] of beliefs.lostValues()) share(name, text, version - 1, true).catch(() => {});
+        for (const [name, { text, version }] of beliefs.lostValues())
+          share(name, text, version - 1, true).catch(() => {});
       },
     });
   };

@@ -1,11 +1,4 @@
-import {
-  bodyTooLarge,
-  type ErrorInfo,
-  errorInfo,
-  type JsonMember,
-  NereidError,
-  readMembers,
-} from '@nereid/protocol';
+import { bodyTooLarge, type ErrorInfo, errorInfo, type JsonMember, NereidError, readMembers } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { sendError } from './errors.ts';
 import type { InferContext } from './infer.ts';

@@ -35,13 +35,14 @@ it.each([
   expect([await post(change), await get()]).toEqual([expected, expected]);
 });
 
-it.each([[{}], [{ log_colour: 'red' }], [{ log_file: null, log_info: null, log_verbose_level: null, log_format: null }]])(
-  '%j changes nothing',
-  async (change) => {
-    const { post } = await served();
-    expect(await post(change)).toEqual({ status: 200, json: START });
-  },
-);
+it.each([
+  [{}],
+  [{ log_colour: 'red' }],
+  [{ log_file: null, log_info: null, log_verbose_level: null, log_format: null }],
+])('%j changes nothing', async (change) => {
+  const { post } = await served();
+  expect(await post(change)).toEqual({ status: 200, json: START });
+});
 
 describe('what is wrong is told', () => {
   it.each<[object, number, string]>([
@@ -78,6 +79,8 @@ describe('what is wrong is told', () => {
 
 it('settings before a wrong one, in their own order, hold all the same', async () => {
   const { get, post } = await served();
-  expect((await post({ log_format: 'ISO8601', log_verbose_level: 'x', log_error: false, log_info: false })).status).toBe(400);
+  expect(
+    (await post({ log_format: 'ISO8601', log_verbose_level: 'x', log_error: false, log_info: false })).status,
+  ).toBe(400);
   expect((await get()).json).toEqual({ ...START, log_error: false, log_info: false });
 });

@@ -3,8 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isFileParameter, type LoadParameter, REPOSITORY_NAME_REFUSED } from '../repository.ts';
 import { sendJson } from './errors.ts';
 import { type Members, refuse, withMembers } from './json-body.ts';
-import type { ServicesContext } from './services-context.ts';
 import { modelOf } from './model-path.ts';
+import type { ServicesContext } from './services-context.ts';
 
 /** POST /v2/repository[/{repository}]/index: the repository's name says nothing, as in Triton. */
 export function repositoryIndex(context: ServicesContext, request: FastifyRequest, reply: FastifyReply): void {
