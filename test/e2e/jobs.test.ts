@@ -18,6 +18,7 @@ import { type RedisServerFixture, startRedisServer } from '@nereid/transport/red
 import { Queue, QueueEvents } from 'bullmq';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { servicesFixture } from '../../packages/gateway/src/services-fixture.ts';
 
 const log = createLog({ level: 'silent' });
 const clock = systemClock();
@@ -165,6 +166,7 @@ function startHttp({ transport, directory }: Cluster, queues: JobQueues): HttpSe
   const jobs = createJobs({ queues, directory, clock });
   const http = createHttpServer({
     gateway,
+    services: servicesFixture(directory),
     jobs,
     clock,
     log,

@@ -14,7 +14,9 @@ import {
 const NONE = decodeScopes(undefined);
 const START: TraceConfig = { ...NO_TRACES, file: 'f', rate: 1000, count: 10 };
 
-const after = (...changes: readonly (readonly [model: string, change: TraceChange])[]) =>
+type Changes = readonly (readonly [model: string, change: TraceChange])[];
+
+const after = (...changes: Changes) =>
   changes.reduce<TraceScopes>((scopes, [model, change]) => changedScopes(scopes, model, change), NONE);
 
 const stateOf = (scopes: TraceScopes, model: string) => {
@@ -25,7 +27,7 @@ const stateOf = (scopes: TraceScopes, model: string) => {
 const BEGIN = { levels: [], rate: 1000, count: 10, logFrequency: 0 };
 
 describe('what holds', () => {
-  it.each<[string, Parameters<typeof after>, object, object]>([
+  it.each<[string, Changes, object, object]>([
     ['without a change: the start', [], BEGIN, BEGIN],
     ['what is set for all holds for each model', [['', { rate: 5 }]], { ...BEGIN, rate: 5 }, { ...BEGIN, rate: 5 }],
     ['what is set for a model holds for it alone', [['m', { rate: 7 }]], BEGIN, { ...BEGIN, rate: 7 }],
@@ -105,7 +107,7 @@ describe('the count', () => {
 
 describe('settings that cannot be', () => {
   const ON: TraceChange = { levels: ['TIMESTAMPS'] };
-  it.each<[string, TraceConfig, Parameters<typeof after>, string | undefined]>([
+  it.each<[string, TraceConfig, Changes, string | undefined]>([
     ['no file', NO_TRACES, [['', ON]], 'trace file name is not given'],
     ['no file for a model', NO_TRACES, [['m', ON]], 'trace file name is not given'],
     ['no file, and nothing traced', NO_TRACES, [['', { rate: 0 }]], undefined],
