@@ -1,4 +1,4 @@
-import { bodyTooLarge, type ErrorInfo, errorInfo, type JsonMember, NereidError, readMembers } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, type JsonMember, NereidError, readMembers } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { sendError } from './errors.ts';
 import type { InferContext } from './infer.ts';
@@ -25,7 +25,7 @@ export function withMembers(
   readBody(request.raw, context.inputBytesMax, (body) => {
     const run = async () => {
       if (!body.ok) {
-        refuse(context, reply, bodyTooLarge(body.length, context.inputBytesMax));
+        refuse(context, reply, body.error);
         return;
       }
       const isEmpty = mayBeEmpty && body.bytes.byteLength === 0;
