@@ -18,6 +18,8 @@ export interface StartedProcess extends Command {
   readonly metrics: string;
   /** Of `serve` and gateways. */
   readonly http: string | undefined;
+  /** Host and port for gRPC, of `serve` and gateways. */
+  readonly grpc: string | undefined;
 }
 
 /** Models that are served. */

@@ -7,6 +7,7 @@ import { startPrivateRedis } from './private-redis.mjs';
 const READY_LIMIT_MS = 60_000;
 const METRICS_AT = /Started Metrics Service at \S+:(\d+)/;
 const HTTP_AT = /Started HTTPService at \S+:(\d+)/;
+const GRPC_AT = /Started GRPCInferenceService at \S+:(\d+)/;
 /** No model's name: a worker of this glob holds nothing. */
 const NO_MODEL = '(none)';
 
@@ -77,15 +78,22 @@ export function flagEnvironment(flags) {
 /** Starts a process on free ports. It tells them only once it has started. */
 function startProcess(command, flags, environment) {
   const hasHttp = command === 'serve' || command === 'gateway';
-  const ports = ['--metrics-port=0', ...(hasHttp ? ['--http-port=0'] : [])];
+  const ports = ['--metrics-port=0', ...(hasHttp ? ['--http-port=0', '--grpc-port=0'] : [])];
   const running = runCli([command, ...ports, ...flags], environment);
   const address = async (line) => `http://127.0.0.1:${line.exec(await running.waitFor(line))[1]}`;
   const started = Promise.all([address(METRICS_AT), hasHttp ? address(HTTP_AT) : undefined]).then(
-    ([metrics, http]) => ({ ...running, role: command, metrics, http }),
+    // The line about metrics is the last one of the three.
+    ([metrics, http]) => ({ ...running, role: command, metrics, http, grpc: grpcAddress(running.output()) }),
   );
   // Whoever waits for it sees why; one that is killed before is nobody's fault.
   started.catch(() => {});
   return { ...running, role: command, started };
+}
+
+/** Where it serves gRPC, undefined where it does not. */
+function grpcAddress(output) {
+  const port = GRPC_AT.exec(output)?.[1];
+  return port === undefined ? undefined : `127.0.0.1:${port}`;
 }
 
 async function whenReady({ processes, gateways, coordinators, workers, redis }) {

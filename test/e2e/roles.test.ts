@@ -9,7 +9,10 @@ import { type PrivateRedis, startPrivateRedis } from '../private-redis.mjs';
 import { infer, SIMPLE_SUM, simpleRequest } from './requests.ts';
 
 const SAMPLES = `--model-repository=${join(ROOT, 'model_repository')}`;
-const ANY_PORTS = { gateway: ['--http-port=0', '--metrics-port=0'], coordinator: ['--metrics-port=0'] };
+const ANY_PORTS = {
+  gateway: ['--http-port=0', '--grpc-port=0', '--metrics-port=0'],
+  coordinator: ['--metrics-port=0'],
+};
 const READY_LIMIT_MS = 30_000;
 /** Four processes start one after the other, on however busy a machine. */
 const FOUR_PROCESSES_LIMIT_MS = 120_000;

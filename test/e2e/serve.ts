@@ -9,6 +9,8 @@ const READY_LIMIT_MS = 50_000;
 /** A running server of its own. `http` and `metrics` are base addresses. */
 export interface Served extends Command {
   readonly http: string;
+  /** `host:port` of gRPC. */
+  readonly grpc: string;
   readonly metrics: string;
   readonly ports: readonly number[];
 }
@@ -32,7 +34,7 @@ export async function serve(repositories: readonly string[], flags: readonly str
     const { output } = await command.ended;
     throw new Error(`the server is not ready:\n${output}`);
   }
-  return { ...command, http, metrics: `http://127.0.0.1:${metricsPort}`, ports };
+  return { ...command, http, grpc: `127.0.0.1:${grpcPort}`, metrics: `http://127.0.0.1:${metricsPort}`, ports };
 }
 
 /** Whether a server can listen on the port, on all addresses. */

@@ -31,9 +31,9 @@ afterAll(() => {
   folder.remove();
 });
 
-const ports = (http = free[0], metrics = free[2]) => [
+const ports = (http = free[0], metrics = free[2], grpc = free[1]) => [
   `--http-port=${http}`,
-  `--grpc-port=${free[1]}`,
+  `--grpc-port=${grpc}`,
   `--metrics-port=${metrics}`,
 ];
 
@@ -65,6 +65,12 @@ const cases: [rule: string, flags: () => string[], code: number, text: RegExp][]
     () => [...ports(free[0], occupiedPort), `--model-repository=${SAMPLES}`],
     1,
     /another process.*--metrics-port/,
+  ],
+  [
+    'a gRPC port in use names the flag',
+    () => [...ports(free[0], free[2], occupiedPort), `--model-repository=${SAMPLES}`],
+    1,
+    /another process.*--grpc-port/,
   ],
 ];
 

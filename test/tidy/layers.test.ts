@@ -84,16 +84,20 @@ describe('layers', () => {
   });
 });
 
-test('the generated protobuf code is as buf generates it', async () => {
+/** Each package with .proto files, and the folder of what is generated from them. */
+const GENERATED = { config: 'src/gen', gateway: 'src/grpc/gen' };
+
+test.each(Object.entries(GENERATED))('the generated protobuf code of %s is as buf generates it', async (name, gen) => {
   const folder = await mkdtemp(join(tmpdir(), 'nereid-gen-'));
   try {
     const bin = join(root, 'node_modules/.bin');
     await promisify(execFile)(join(bin, 'buf'), ['generate', '--output', folder], {
-      cwd: join(root, 'packages/config'),
+      cwd: join(root, 'packages', name),
       env: { ...process.env, PATH: `${bin}:${process.env.PATH}` },
     });
-    const generated = readFileSync(join(folder, 'src/gen/model_config_pb.ts'), 'utf8');
-    expect(generated).toBe(readFileSync(join(root, 'packages/config/src/gen/model_config_pb.ts'), 'utf8'));
+    const files = (path: string) =>
+      Object.fromEntries(readdirSync(path).map((file) => [file, readFileSync(join(path, file), 'utf8')]));
+    expect(files(join(folder, gen))).toEqual(files(join(root, 'packages', name, gen)));
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -23,6 +23,7 @@ export function announceServices(
   options: Pick<Options, 'redisUrl' | 'redisPrefix' | 'jobPrefix'>,
   log: Log,
 ): void {
+  if (urls.grpc !== undefined) log.info(`Started GRPCInferenceService at ${urls.grpc}`);
   if (urls.http !== undefined) log.info(`Started HTTPService at ${withoutScheme(urls.http)}`);
   if (urls.metrics !== undefined) log.info(`Started Metrics Service at ${withoutScheme(urls.metrics)}`);
   if (urls.redis === undefined) return;

@@ -95,7 +95,13 @@ describe('serve', () => {
     );
     const ended = run(
       'serve',
-      [repository(), '--exit-timeout-secs=3', '--http-port=8001', '--backend-config=onnxruntime,a=b', '--allow-grpc'],
+      [
+        repository(),
+        '--exit-timeout-secs=3',
+        '--http-port=8100',
+        '--backend-config=onnxruntime,a=b',
+        '--reuse-grpc-port',
+      ],
       host,
     );
     await listening;
@@ -108,11 +114,11 @@ describe('serve', () => {
         modelRepositories: [join(root, 'models')],
         autoCompleteConfig: true,
         backendConfig: { onnxruntime: { a: 'b' } },
-        http: { address: '0.0.0.0', port: 8001, maxInputBytes: 67_108_864 },
+        http: { address: '0.0.0.0', port: 8100, maxInputBytes: 67_108_864 },
         metrics: { address: '0.0.0.0', port: 8002 },
       }),
     ]);
-    expect(seen.err).toMatch(/^W.*"--allow-grpc has no effect in this version: .*"\n$/);
+    expect(seen.err).toMatch(/^W.*"--reuse-grpc-port has no effect in this version: .*"\n$/);
     expect(seen.out).toMatch(/"SIGTERM received: stopping"\n$/);
   });
 
@@ -165,12 +171,12 @@ describe('serve', () => {
 
   it('the log file takes all lines', async () => {
     const { host, seen, kill } = fakeHost(async () => runningServer());
-    const ended = run('serve', [repository(), '--log-file=/x/log', '--grpc-port=1'], host);
+    const ended = run('serve', [repository(), '--log-file=/x/log', '--grpc-infer-thread-count=4'], host);
     await expect.poll(() => seen.file).toContain('Started Metrics Service');
     kill('SIGINT');
     await ended;
     expect([seen.out, seen.err]).toEqual(['', '']);
-    expect(seen.file).toContain('--grpc-port has no effect');
+    expect(seen.file).toContain('--grpc-infer-thread-count has no effect');
   });
 });
 

@@ -1,6 +1,6 @@
 import { backendSettings, type Options, readTraceConfig } from '@nereid/config';
 import type { Log, LogControl } from '@nereid/runtime';
-import type { ServerOptions } from '@nereid/server';
+import type { GrpcOptions, ServerOptions } from '@nereid/server';
 
 /** Where metrics are served: where HTTP is, unless said otherwise. Roles without HTTP have its default here. */
 export function metricsAddress(options: Pick<Options, 'httpAddress' | 'metricsAddress'>): string {
@@ -9,6 +9,30 @@ export function metricsAddress(options: Pick<Options, 'httpAddress' | 'metricsAd
 
 /** For `--blob-dir`: an empty variable counts as not set. */
 const NO_FOLDER = 'none';
+
+/** What is not asked for is left out. */
+function grpcOptions(options: Options): GrpcOptions {
+  const { grpcServerCert: cert, grpcServerKey: key, grpcRootCert: clientCa, grpcUseSslMutual: mutual } = options;
+  const pattern = options.grpcHeaderForwardPattern;
+  return {
+    address: options.grpcAddress,
+    port: options.grpcPort,
+    ...(options.grpcUseSsl || mutual ? { tls: { cert, key, ...(mutual ? { clientCa } : {}) } } : {}),
+    ...(pattern === '' ? {} : { headerForwardPattern: pattern }),
+    ...(options.grpcRestrictedProtocol.length === 0 ? {} : { restrictedProtocol: options.grpcRestrictedProtocol }),
+    compressionLevel: options.grpcInferResponseCompressionLevel,
+    connections: {
+      keepalive_time_ms: options.grpcKeepaliveTime,
+      keepalive_timeout_ms: options.grpcKeepaliveTimeout,
+      keepalivePermitWithoutCalls: options.grpcKeepalivePermitWithoutCalls,
+      pings_without_data_max: options.grpcHttp2MaxPingsWithoutData,
+      ping_interval_min_ms: options.grpcHttp2MinRecvPingIntervalWithoutData,
+      ping_strikes_max: options.grpcHttp2MaxPingStrikes,
+      age_max_ms: options.grpcMaxConnectionAge,
+      age_grace_ms: options.grpcMaxConnectionAgeGrace,
+    },
+  };
+}
 
 /** The flags as `createServer` and `startRole` take them; of the environment what other programs name. */
 export function serverOptions(
@@ -44,6 +68,7 @@ export function serverOptions(
     timeScale: options.timeScale,
     ...(options.workerModels.length === 0 ? {} : { workerModels: options.workerModels }),
     ...(options.allowHttp ? { http } : {}),
+    ...(options.allowGrpc ? { grpc: grpcOptions(options) } : {}),
     ...(options.allowMetrics ? { metrics: { address: metricsAddress(options), port: options.metricsPort } } : {}),
     log,
     logControl: control,

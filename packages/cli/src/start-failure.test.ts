@@ -21,6 +21,7 @@ it.each([
   ['a Redis', new NereidError('UNAVAILABLE', 'no', { reason: 'redis_unusable', cause: inUse }), 3, 'no'],
   ['a private Redis', new NereidError('UNAVAILABLE', 'no', { reason: 'embedded_redis' }), 3, 'no'],
   ['a data directory', new NereidError('UNAVAILABLE', 'no', { reason: 'data_directory' }), 1, 'no'],
+  ['an option', new NereidError('INVALID_ARG', 'no', { reason: 'bad_option' }), 2, 'no'],
   ['anything else', new Error('out of memory'), 1, 'out of memory'],
   ['what is no error', 'thrown text', 1, 'thrown text'],
 ])('%s', (_rule, thrown, exitCode, text) => {

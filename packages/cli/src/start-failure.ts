@@ -1,3 +1,4 @@
+import { BAD_OPTION } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 
@@ -25,17 +26,17 @@ function isListenError(cause: unknown): boolean {
   return cause instanceof Error && 'syscall' in cause && LISTEN_SYSCALLS.has(cause.syscall);
 }
 
-/** By the `reason` of a NereidError; of those about the private Redis and its folder too. */
+/** By the `reason` of a NereidError; of those about the private Redis and its folder too, and about an option. */
 const EXIT_CODE_OF: Readonly<Record<string, ExitCode>> = {
   redis_unusable: EXIT_CODE.redis,
   embedded_redis: EXIT_CODE.redis,
   data_directory: EXIT_CODE.failed,
+  [BAD_OPTION]: EXIT_CODE.usage,
 };
 
 /**
  * What to print and how to end after a start failed. A NereidError says what to mend: it has the
- * reason of a Redis, or is about a listener, or else about repositories and models, since options are
- * checked before.
+ * reason of a Redis or an option, or is about a listener, or else about repositories and models.
  */
 export function startFailure(thrown: unknown): StartFailure {
   const chain = causes(thrown);

@@ -254,10 +254,11 @@ function wrongElements(
     }
     at += ELEMENT_LENGTH_BYTES;
     if (length > data.byteLength - at) {
+      // Found by Triton's backends (backend_common.cc), whose text has neither request id nor model.
       const text =
-        `incomplete string data ${where}, expecting string of length ${length} ` +
+        `incomplete string data for inference input '${tensor.name}', expecting string of length ${length} ` +
         `but only ${data.byteLength - at} bytes available`;
-      return failure(request, field, text);
+      return failure(null, field, text);
     }
     at += length;
   }

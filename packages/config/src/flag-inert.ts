@@ -53,7 +53,7 @@ const restricted = inert(
   'no API is restricted in this version: put the server behind a proxy that does it',
 );
 const shm = inert('HTTP', GATEWAY, 'shared memory is not there yet, so no client can use it');
-const grpc = inert('gRPC', GATEWAY, 'the gRPC endpoint is not there yet');
+const grpcThreads = inert('gRPC', GATEWAY, 'the gRPC server has one thread, a port of its own and no pools');
 const gauges = inert('Metrics', EVERY_ROLE, 'metrics of processors and GPUs are not there yet');
 const metricsConfig = inert('Metrics', EVERY_ROLE, 'latency histograms and summaries are not there yet');
 const cache = inert('Models', GATEWAY, 'the response cache is not there yet');
@@ -83,31 +83,10 @@ export const inertSchema = z.strictObject({
   httpRestrictedApi: restricted.repeated('<api>,…:<key>=<value>', 'APIs that need a header to be called.'),
   allowClientShm: shm.boolean(false, 'Let clients register shared memory.'),
 
-  allowGrpc: grpc.boolean(true, 'Serve the v2 protocol over gRPC.'),
-  grpcAddress: grpc.text('0.0.0.0', 'The address that the gRPC server listens on.'),
-  grpcPort: grpc.integer(8001, 'The port that the gRPC server listens on.'),
-  reuseGrpcPort: grpc.boolean(false, 'Let several servers listen on the gRPC port.'),
-  grpcHeaderForwardPattern: grpc.text('', 'Metadata that is passed to models as parameters.', { agrees: '' }),
-  grpcInferThreadCount: grpc.integer(2, 'Threads that serve gRPC inference.'),
-  grpcInferAllocationPoolSize: grpc.integer(8, 'Request objects kept for reuse.'),
-  grpcMaxResponsePoolSize: grpc.integer(2_147_483_647, 'Response objects kept for reuse.'),
-  grpcUseSsl: grpc.boolean(false, 'Serve gRPC over TLS.'),
-  grpcUseSslMutual: grpc.boolean(false, 'Ask gRPC clients for a certificate.'),
-  grpcServerCert: grpc.text('', 'The certificate of the gRPC server.', { form: '<file>' }),
-  grpcServerKey: grpc.text('', 'The private key of the gRPC server.', { form: '<file>' }),
-  grpcRootCert: grpc.text('', 'The certificate that signs those of gRPC clients.', { form: '<file>' }),
-  grpcInferResponseCompressionLevel: grpc.choice(['none', 'low', 'medium', 'high'], 'How responses are compressed.'),
-  grpcKeepaliveTime: grpc.integer(7_200_000, 'Milliseconds of silence before a ping.'),
-  grpcKeepaliveTimeout: grpc.integer(20_000, 'Milliseconds that a ping may stay unanswered.'),
-  grpcKeepalivePermitWithoutCalls: grpc.boolean(false, 'Ping also while no call is open.'),
-  grpcHttp2MaxPingsWithoutData: grpc.integer(2, 'Pings in a row without data.'),
-  grpcHttp2MinRecvPingIntervalWithoutData: grpc.integer(300_000, "Milliseconds between a client's pings."),
-  grpcHttp2MaxPingStrikes: grpc.integer(2, 'Bad pings after which a connection is closed.'),
-  grpcMaxConnectionAge: grpc.integer(0, 'Milliseconds that a connection may live; 0 for any time.', { agrees: '0' }),
-  grpcMaxConnectionAgeGrace: grpc.integer(0, 'Milliseconds that calls may outlive that; 0 for any time.', {
-    agrees: '0',
-  }),
-  grpcRestrictedProtocol: grpc.repeated('<api>,…:<key>=<value>', 'APIs that need metadata to be called.'),
+  reuseGrpcPort: grpcThreads.boolean(false, 'Let several servers listen on the gRPC port.'),
+  grpcInferThreadCount: grpcThreads.integer(2, 'Threads that serve gRPC inference.'),
+  grpcInferAllocationPoolSize: grpcThreads.integer(8, 'Request objects kept for reuse.'),
+  grpcMaxResponsePoolSize: grpcThreads.integer(2_147_483_647, 'Response objects kept for reuse.'),
 
   allowGpuMetrics: gauges.boolean(true, 'Export metrics of the GPUs.'),
   allowCpuMetrics: gauges.boolean(true, 'Export metrics of the processor.'),

@@ -1,3 +1,4 @@
+export { BAD_OPTION, badOption } from './bad-option.ts';
 export { missingGpus } from './check-model-config.ts';
 export { checkRequest } from './check-request.ts';
 export { resolveInstances } from './complete-model-config.ts';
@@ -16,6 +17,7 @@ export {
   type TensorSignature,
 } from './model-signature.ts';
 export { backendSettings, DEFAULTS, type Options, TIME_SCALE_MAX, TIME_SCALE_MIN } from './options.ts';
+export { GRPC_COMPRESSION_LEVELS, GRPC_DEFAULTS } from './options-grpc.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
 export { readTraceConfig } from './options-trace.ts';
 export { parseModelConfig } from './parse-model-config.ts';

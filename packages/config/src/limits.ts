@@ -9,6 +9,9 @@ export const LIMITS = {
   header_timeout_ms: 60_000,
   request_timeout_ms: 300_000,
   keep_alive_timeout_ms: 72_000,
+  bytes_in_flight_max: 2_147_483_648,
+  grpc_message_bytes_max: 2_147_483_647,
+  grpc_calls_per_connection_max: 16_384,
   json_depth_max: 100,
   json_elements_max: 33_554_432,
   body_bytes_raised_max: 1_073_741_824,
@@ -44,6 +47,10 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   request_timeout_ms: 'The same to the end of its body.',
   // Above the 60 s of common proxies, so that they end idle connections, not we while they send.
   keep_alive_timeout_ms: 'How long an HTTP connection may stay open between two requests.',
+  bytes_in_flight_max:
+    'Bytes that the requests of one gateway hold together, with their answers until these are read; a request beyond is refused with 503. `--max-bytes-in-flight` changes it.',
+  grpc_message_bytes_max: "A gRPC message, compressed or not: gRPC's own bound. Clients have lower ones to be raised.",
+  grpc_calls_per_connection_max: 'Calls that one gRPC connection has open; its client holds back more.',
   json_depth_max: 'How deep arrays and objects may nest in a JSON body.',
   json_elements_max: 'Array elements in one JSON body, over all tensors.',
   body_bytes_raised_max: 'The most that `--http-max-input-size` may be raised to.',

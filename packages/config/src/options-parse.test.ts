@@ -96,6 +96,25 @@ describe('forms of a flag', () => {
       httpAddress: '0.0.0.0',
       httpPort: 8000,
       httpMaxInputSize: 67_108_864,
+      allowGrpc: true,
+      grpcAddress: '0.0.0.0',
+      grpcPort: 8001,
+      grpcHeaderForwardPattern: '',
+      grpcRestrictedProtocol: [],
+      grpcUseSsl: false,
+      grpcUseSslMutual: false,
+      grpcServerCert: '',
+      grpcServerKey: '',
+      grpcRootCert: '',
+      grpcInferResponseCompressionLevel: 'none',
+      grpcKeepaliveTime: 7_200_000,
+      grpcKeepaliveTimeout: 20_000,
+      grpcKeepalivePermitWithoutCalls: false,
+      grpcHttp2MaxPingsWithoutData: 2,
+      grpcHttp2MinRecvPingIntervalWithoutData: 300_000,
+      grpcHttp2MaxPingStrikes: 2,
+      grpcMaxConnectionAge: 0,
+      grpcMaxConnectionAgeGrace: 0,
       allowMetrics: true,
       metricsAddress: '',
       metricsPort: 8002,
@@ -232,7 +251,24 @@ describe('refusals name the flag and what is allowed', () => {
       '--model-control-mode: polling the repository is not there yet in this version; give one of none, explicit',
     ],
     [['--model-control-mode=toString'], "--model-control-mode: 'toString' is not allowed; give one of none, explicit"],
-    [['--grpc-port=x'], "--grpc-port: 'x' is not allowed; give a whole number"],
+    [['--grpc-port=x'], "--grpc-port: 'x' is not allowed; give a whole number from 0 to 65535"],
+    [['--grpc-infer-thread-count=x'], "--grpc-infer-thread-count: 'x' is not allowed; give a whole number"],
+    [
+      ['--grpc-max-connection-age=-1'],
+      "--grpc-max-connection-age: '-1' is not allowed; give a whole number from 0 to 2147483647",
+    ],
+    [
+      ['--grpc-infer-response-compression-level=best'],
+      "--grpc-infer-response-compression-level: 'best' is not allowed; give one of none, low, medium, high",
+    ],
+    [
+      ['--grpc-use-ssl', '--grpc-server-cert=a'],
+      '--grpc-use-ssl needs --grpc-server-cert and --grpc-server-key: give both',
+    ],
+    [
+      ['--grpc-use-ssl-mutual', '--grpc-server-cert=a', '--grpc-server-key=b'],
+      '--grpc-use-ssl-mutual needs --grpc-root-cert: give the certificates that sign those of clients',
+    ],
     [['--time-scale=fast'], "--time-scale: 'fast' is not allowed; give a number from 0.1 to 100"],
     [['--time-scale=0'], "--time-scale: '0' is not allowed; give a number from 0.1 to 100"],
     [['--lane=local'], "--lane: 'local' is not allowed; give one of auto, redis"],
@@ -250,6 +286,8 @@ describe('refusals name the flag and what is allowed', () => {
       ['--http-port=9000', '--metrics-port=9000'],
       '--metrics-port and --http-port are both 9000: give each a port of its own',
     ],
+    [['--grpc-port=8000'], '--grpc-port and --http-port are both 8000: give each a port of its own'],
+    [['--metrics-port=8001'], '--metrics-port and --grpc-port are both 8001: give each a port of its own'],
     [
       ['--model-control-mode=explicit', '--load-model=*', '--load-model=simple'],
       "--load-model: Wildcard model name '*' must be the ONLY startup model if specified at all.",
@@ -274,6 +312,7 @@ describe('refusals name the flag and what is allowed', () => {
     ['any free port', ['--http-port=0', '--metrics-port=0']],
     ['no metrics', ['--metrics-port=8000', '--allow-metrics=false']],
     ['no HTTP', ['--metrics-port=8000', '--allow-http=false']],
+    ['no gRPC', ['--metrics-port=8001', '--allow-grpc=false']],
     ['other addresses', ['--metrics-port=8000', '--http-address=10.0.0.1', '--metrics-address=127.0.0.1']],
   ])('one port number twice is no conflict with %s', (_why, argv) => {
     expect(refuse({ argv: [REPOSITORY, ...argv] })).toBe('accepted');
@@ -407,8 +446,10 @@ describe('roles apart', () => {
 describe('warnings', () => {
   it.each<[Given, readonly string[]]>([
     [
-      { argv: [REPOSITORY, '--grpc-port=9'] },
-      ['--grpc-port has no effect in this version: the gRPC endpoint is not there yet'],
+      { argv: [REPOSITORY, '--grpc-infer-thread-count=9'] },
+      [
+        '--grpc-infer-thread-count has no effect in this version: the gRPC server has one thread, a port of its own and no pools',
+      ],
     ],
     [
       { argv: [REPOSITORY, '--cache-config=a,b=c', '--cache-config=d,e=f'] },

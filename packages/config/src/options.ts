@@ -17,6 +17,8 @@ import {
   WORKER,
 } from './flag-meta.ts';
 import { LIMITS } from './limits.ts';
+import { listenersConflict } from './listeners-conflict.ts';
+import { grpcConflict, grpcOptions } from './options-grpc.ts';
 import { readTraceConfig, traceOptions } from './options-trace.ts';
 import { hasHashTag, isClusterUrl } from './redis-hash-tag.ts';
 
@@ -263,6 +265,8 @@ export const optionsSchema = z.strictObject({
     .default(LIMITS.body_bytes_max)
     .register(flagMetas, { ...http, form: '<bytes>', description: 'The largest request body taken, in bytes.' }),
 
+  ...grpcOptions,
+
   allowMetrics: z
     .boolean()
     .default(true)
@@ -347,18 +351,16 @@ export function optionsConflict(options: Options, role?: FlagRole): string | und
     // Triton's own text (core/src/server.cc).
     return "--load-model: Wildcard model name '*' must be the ONLY startup model if specified at all.";
   }
-  const hasHttp = options.allowHttp && (role === undefined || role === 'gateway');
-  if (hasHttp && options.allowMetrics && options.httpPort !== 0 && options.httpPort === options.metricsPort) {
-    const metricsAddress = options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
-    const everywhere = ['0.0.0.0', '::'];
-    if (
-      metricsAddress === options.httpAddress ||
-      everywhere.includes(metricsAddress) ||
-      everywhere.includes(options.httpAddress)
-    ) {
-      return `--metrics-port and --http-port are both ${options.httpPort}: give each a port of its own`;
-    }
-  }
+  const isGateway = role === undefined || role === 'gateway';
+  const ofGrpc = isGateway ? grpcConflict(options) : undefined;
+  if (ofGrpc !== undefined) return ofGrpc;
+  const metricsAddress = options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
+  const ofListeners = listenersConflict([
+    { flag: 'http', open: isGateway && options.allowHttp, address: options.httpAddress, port: options.httpPort },
+    { flag: 'grpc', open: isGateway && options.allowGrpc, address: options.grpcAddress, port: options.grpcPort },
+    { flag: 'metrics', open: options.allowMetrics, address: metricsAddress, port: options.metricsPort },
+  ]);
+  if (ofListeners !== undefined) return ofListeners;
   const traces = readTraceConfig(options);
   if (!traces.ok) return traces.error;
   if (role !== 'worker' && isClusterUrl(options.redisUrl) && !hasHashTag(options.jobPrefix)) {

@@ -1,10 +1,16 @@
 export type { StreamedAnswer } from './answer-queue.ts';
 export { createGateway, type Gateway, type GatewayLimits, type GatewayOptions } from './gateway.ts';
+export type { ConnectionRules } from './grpc/connection-care.ts';
+export { type GrpcTls, readGrpcTlsFiles } from './grpc/grpc-tls.ts';
+export { createGrpcServer, type GrpcServerOptions } from './grpc/server.ts';
+export type { GrpcTransport } from './grpc/transport.ts';
+export { compileForwardPattern, type ForwardsHeader } from './header-forward.ts';
 export { createHttpServer, type HttpServer, type HttpServerOptions } from './http/server.ts';
 export { createJobs, type Jobs, type JobsParts } from './jobs.ts';
 export { createLogSettings, followLogSettings } from './log-settings.ts';
 export { createMetricsServer, type MetricsServer, type MetricsServerOptions } from './metrics-server.ts';
 export type { ModelFound, ModelLookup } from './model-lookup.ts';
 export { createRepository } from './repository.ts';
+export { parseRestricted, type RestrictedApis } from './restricted.ts';
 export type { Services } from './services.ts';
 export { createTraceSettings, type TraceSettings } from './trace-settings.ts';

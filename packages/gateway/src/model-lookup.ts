@@ -103,18 +103,23 @@ function recordView(record: ModelRecord): RecordView {
 /** The rarer ways: a version written with leading zeros, and every error. */
 function findMissing(record: ModelRecord, view: RecordView, version: string, apart: boolean): ModelLookup {
   if (version === '') return missing(noVersionReady(record.name, record.versions, apart));
-  const number = /^[0-9]+$/.test(version) ? BigInt(version) : undefined;
-  if (number === undefined || number > INT64_MAX) {
-    const message =
-      `failed to get model version from specified version string '${version}' (details: stol), ` +
-      'version should be an integral value > 0';
-    return missing({ code: 'INVALID_ARG', message });
-  }
-  const plain = number.toString();
+  const wrong = versionRefusal(version);
+  if (wrong !== undefined) return missing(wrong);
+  const plain = BigInt(version).toString();
   const found = view.found.get(plain);
   if (found !== undefined) return found;
   const known = record.versions.some((each) => each.version === plain);
   return missing(known ? versionNotReady(record.name, plain) : versionNotFound(record.name, plain));
+}
+
+/** What is wrong with a version as a client wrote it; undefined for '' and for numbers from 0. */
+export function versionRefusal(version: string): ErrorInfo | undefined {
+  if (version === '' || (/^[0-9]+$/.test(version) && BigInt(version) <= INT64_MAX)) return undefined;
+  const message = /^-[0-9]+$/.test(version)
+    ? `invalid model version specified '${version}' , version should be an integral value > 0`
+    : `failed to get model version from specified version string '${version}' (details: stol), ` +
+      'version should be an integral value > 0';
+  return { code: 'INVALID_ARG', message };
 }
 
 function missing(error: ErrorInfo): ModelLookup {

@@ -78,7 +78,7 @@ export {
   type VersionState,
 } from './message.ts';
 export { decodeMessage, encodeMessage } from './message-codec.ts';
-export type { RequestLimits } from './protocol-limits.ts';
+export type { GrpcRequestLimits, RequestLimits } from './protocol-limits.ts';
 export {
   ANSWER_REFUSED,
   bodyTooLarge,
@@ -94,6 +94,9 @@ export {
 } from './request-error.ts';
 export { elementCount, fixedByteSize, type Tensor } from './tensor.ts';
 export { type TensorValues, tensorFromValues, tensorValues, typedView } from './tensor-values.ts';
+export { type GrpcInferDocument, readGrpcInferDocument } from './v2-grpc-document.ts';
+export { type DecodedGrpcRequest, decodeGrpcInferRequest, type GrpcDecodeOptions } from './v2-grpc-request.ts';
+export { encodeGrpcResponse, encodeGrpcStreamResponse } from './v2-grpc-response.ts';
 export { wrongKind } from './v2-member.ts';
 export { isJsonArray, type JsonMember, readMembers } from './v2-members.ts';
 export type { RequestedOutput } from './v2-outputs.ts';

@@ -4,6 +4,8 @@
 export const JSON_MEMBERS_MAX = 4_096;
 /** Entries of a request's `inputs` or `outputs`. */
 export const REQUEST_TENSORS_MAX = 4_096;
+/** Entries of a gRPC request's `parameters`, or of those of one of its tensors. */
+export const REQUEST_PARAMETERS_MAX = 4_096;
 /** Dimensions of one shape. */
 export const SHAPE_DIMENSIONS_MAX = 1_024;
 /** The part of a message frame before its tensors. */
@@ -16,5 +18,13 @@ export interface RequestLimits {
   /** JSON elements over all inputs of a request. */
   readonly elements_max: number;
   /** Bytes of the JSON text, and of one input that came as JSON in its binary form. */
+  readonly bytes_max: number;
+}
+
+/** Bounds of what the typed contents of one gRPC request become, set by the caller. */
+export interface GrpcRequestLimits {
+  /** Values in typed contents, over all inputs. */
+  readonly elements_max: number;
+  /** Bytes of one input that came in typed contents, in its binary form. */
   readonly bytes_max: number;
 }

@@ -31,3 +31,11 @@ export function missingMember(member: string, field: string): NereidError {
 export function wrongKind(member: string, field: string, words: string): NereidError {
   return new NereidError('INVALID_ARG', `Unable to parse '${member}': attempt to access ${words}`, { field });
 }
+
+/** Triton's words for a shape of more elements than can be counted. */
+export function shapeOverflow(input: string, shape: readonly JsonScalar[], field: string): NereidError {
+  const text =
+    `invalid shape for input '${input}': shape [${shape.join(',')}] causes total element count to exceed ` +
+    `maximum size of ${Number.MAX_SAFE_INTEGER}`;
+  return new NereidError('INVALID_ARG', text, { field });
+}

@@ -11,9 +11,10 @@ import { checkJsonInput, type JsonInput } from './json-input.ts';
 import type { JsonScalar } from './json-reader.ts';
 import type { RequestLimits } from './protocol-limits.ts';
 import { bodyTooLarge } from './request-error.ts';
+import { requestedNames } from './requested-names.ts';
 import { elementCount, type Tensor } from './tensor.ts';
 import { isShape, type RawRequest, type RawTensor, readRequestDocument } from './v2-document.ts';
-import { missingMember, textMember, unsignedMember, wrongKind } from './v2-member.ts';
+import { missingMember, shapeOverflow, textMember, unsignedMember, wrongKind } from './v2-member.ts';
 import { type RequestedOutput, readOutputs } from './v2-outputs.ts';
 import { requestParameters, unsigned } from './v2-parameters.ts';
 import { checkSharedMemory } from './v2-shared-memory.ts';
@@ -61,7 +62,7 @@ export function decodeInferRequest(body: Uint8Array, options: DecodeOptions): De
       timeoutUs: parameters.timeoutUs,
       parameters: parameters.custom,
       inputs,
-      requestedOutputs: uniqueNames(outputs),
+      requestedOutputs: requestedNames(outputs),
     },
     outputs,
     binaryDefault: parameters.binaryDataOutput,
@@ -86,17 +87,6 @@ function requestDocument(body: Uint8Array, headerLength: number | undefined, lim
     throw new NereidError(code, message, detail);
   }
   return new Uint8Array(body.buffer, body.byteOffset, size);
-}
-
-function uniqueNames(outputs: readonly RequestedOutput[]): readonly string[] {
-  const names: string[] = [];
-  const seen = outputs.length > 1 ? new Set<string>() : undefined;
-  for (const { name } of outputs) {
-    if (seen?.has(name)) continue;
-    seen?.add(name);
-    names.push(name);
-  }
-  return names;
 }
 
 /** What the inputs before have used up. */
@@ -172,12 +162,7 @@ function readShape(shape: RawTensor['shape'], name: string, field: string): read
     throw wrongKind('shape', `${field}.shape`, 'JSON non-unsigned-integer as unsigned-integer');
   }
   if (safe && elementCount(dimensions) !== undefined) return dimensions;
-  throw new NereidError(
-    'INVALID_ARG',
-    `invalid shape for input '${name}': shape [${dimensions.join(',')}] causes total element count to exceed ` +
-      `maximum size of ${Number.MAX_SAFE_INTEGER}`,
-    { field: `${field}.shape` },
-  );
+  throw shapeOverflow(name, dimensions, `${field}.shape`);
 }
 
 function binaryData(progress: Progress, raw: RawTensor, name: string, field: string): Uint8Array {

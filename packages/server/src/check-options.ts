@@ -1,8 +1,10 @@
-import { LIMITS, TIME_SCALE_MAX, TIME_SCALE_MIN } from '@nereid/config';
+import { GRPC_COMPRESSION_LEVELS, LIMITS, TIME_SCALE_MAX, TIME_SCALE_MIN } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
-import type { ServerOptions } from './server-options.ts';
+import { grpcSettings } from './grpc-settings.ts';
+import type { GrpcOptions, ServerOptions } from './server-options.ts';
 
 const PORT_MAX = 65_535;
+const INT32_MAX = 2_147_483_647;
 const BOOLEANS = ['exitOnError', 'strictReadiness', 'autoCompleteConfig'] as const;
 const CONTROL_MODES: readonly unknown[] = ['none', 'explicit'];
 const LANES: readonly unknown[] = ['auto', 'redis'];
@@ -13,7 +15,7 @@ const LANES: readonly unknown[] = ['auto', 'redis'];
  */
 export function checkServerOptions(options: ServerOptions): void {
   if (typeof options !== 'object' || options === null) throw wrong('options', 'an object');
-  const { modelRepositories, modelControlMode, loadModels, modelLoadThreads, http, metrics } = options;
+  const { modelRepositories, modelControlMode, loadModels, modelLoadThreads, http, grpc, metrics } = options;
   if (!isTexts(modelRepositories)) throw wrong('modelRepositories', 'an array of folders');
   if (modelControlMode !== undefined && !CONTROL_MODES.includes(modelControlMode)) {
     throw wrong('modelControlMode', "'none' or 'explicit'");
@@ -27,6 +29,7 @@ export function checkServerOptions(options: ServerOptions): void {
   checkInteger('http.maxInputBytes', http?.maxInputBytes, 1, LIMITS.body_bytes_raised_max);
   for (const [name, listener] of [
     ['http', http],
+    ['grpc', grpc],
     ['metrics', metrics],
   ] as const) {
     if (listener === undefined) continue;
@@ -35,6 +38,23 @@ export function checkServerOptions(options: ServerOptions): void {
     }
     checkInteger(`${name}.port`, listener.port, 0, PORT_MAX);
   }
+  if (grpc !== undefined) checkGrpc(grpc);
+}
+
+function checkGrpc(grpc: GrpcOptions): void {
+  const { compressionLevel, connections = {}, tls } = grpc;
+  if (compressionLevel !== undefined && !GRPC_COMPRESSION_LEVELS.includes(compressionLevel)) {
+    throw wrong('grpc.compressionLevel', `one of ${GRPC_COMPRESSION_LEVELS.join(', ')}`);
+  }
+  for (const [name, value] of Object.entries(connections)) {
+    if (typeof value === 'boolean') continue;
+    checkInteger(`grpc.connections.${name}`, value, 0, INT32_MAX);
+  }
+  if (tls !== undefined && !isTexts([tls?.cert, tls?.key, tls?.clientCa ?? 'none'])) {
+    throw wrong('grpc.tls', 'an object with the files cert and key');
+  }
+  // What only its user can judge: a pattern, a list, files.
+  grpcSettings(grpc);
 }
 
 function checkCluster({ redis, privateRedis, lane, timeScale, workerModels }: ServerOptions): void {

@@ -13,7 +13,7 @@ import { modelFiles } from './model-files.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
 import { openUrls, type ProcessUrls } from './process-urls.ts';
 import { addRoleMetrics, coordinatorFigures, gatewayFigures, workerFigures } from './role-metrics.ts';
-import { addCoordinator, addHttp, addJobs, addMetrics, addWorker, loadAtStart, newGateway } from './roles.ts';
+import { addCoordinator, addGrpc, addHttp, addJobs, addMetrics, addWorker, loadAtStart, newGateway } from './roles.ts';
 import type { ServerOptions } from './server-options.ts';
 import { addTraceSettings, newServices } from './services.ts';
 
@@ -82,7 +82,7 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   // In a cluster other machines may hold the models: each worker goes by its own GPUs.
   const files = modelFiles(options, connector === undefined ? gpus : undefined);
 
-  // Parts stop in reverse order: HTTP first, metrics after the roles, as Triton does.
+  // Parts stop in reverse order: HTTP first, then gRPC, metrics after the roles, as Triton does.
   const traces = await addTraceSettings(parts, options);
   const gateway = newGateway(shared, options, traces);
   const jobs = await addJobs(parts, options);
@@ -97,12 +97,14 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   addRoleMetrics(registry, [gatewayFigures(gateway, jobs), coordinatorFigures(coordinator), workerFigures(worker)]);
   const loadFailures = await loadAtStart(coordinator, options.exitOnError ?? true);
   const services = newServices(shared, options, traces, coordinator.tellRepository);
+  const grpc = await addGrpc(parts, options, gateway, services);
   const http = await addHttp(parts, options, gateway, services, jobs);
-  const urls = await openUrls({ http, metrics, redis: connector?.url ?? jobs.queues?.url });
+  const urls = await openUrls({ http, grpc, metrics, redis: connector?.url ?? jobs.queues?.url });
 
   const stop: Server['stop'] = async (limits) => {
     // Not ready and no new work on any door, then the doors close from the outside in.
     gateway.drain();
+    grpc?.drain();
     // What was accepted in this turn is on its way to the coordinator, which refuses all once it stops.
     await nextTurn();
     return parts.stop(limits);

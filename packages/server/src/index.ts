@@ -13,5 +13,12 @@ export type { LogControl, LogSettings } from '@nereid/runtime';
 export { createServer, type Server, type ServerCounts } from './create-server.ts';
 export type { InferInput, InferResult, TensorInput, TensorOutput } from './infer-values.ts';
 export type { ProcessUrls } from './process-urls.ts';
-export type { HttpOptions, ListenerOptions, RedisOptions, ServerOptions } from './server-options.ts';
+export type {
+  GrpcOptions,
+  HttpOptions,
+  ListenerOptions,
+  RedisOptions,
+  ServerOptions,
+  TlsFileOptions,
+} from './server-options.ts';
 export { type GatewayOptions, type RoleName, type RoleProcess, startRole } from './start-role.ts';

@@ -3,10 +3,12 @@ import { DEFAULTS, LIMITS, LOAD_FAILED, type ModelRecord } from '@nereid/config'
 import { type Coordinator, createCoordinator, type LoadFailure } from '@nereid/coordinator';
 import {
   createGateway,
+  createGrpcServer,
   createHttpServer,
   createJobs,
   createMetricsServer,
   type Gateway,
+  type GrpcTransport,
   type HttpServer,
   type MetricsServer,
   type Services,
@@ -17,6 +19,7 @@ import { type Clock, type Log, newProcessId, packageVersion } from '@nereid/runt
 import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
 import { createWorker, type Worker } from '@nereid/worker';
 import { globMatcher } from './glob.ts';
+import { grpcSettings } from './grpc-settings.ts';
 import type { ModelFiles } from './model-files.ts';
 import { type OpenedJobs, openClusterJobs, openPrivateJobs } from './open-jobs.ts';
 import type { ProcessParts } from './process-parts.ts';
@@ -136,6 +139,33 @@ export async function addHttp(
       maxInputBytes: http.maxInputBytes ?? LIMITS.body_bytes_max,
     });
   return lifecycle.add('http', start, (server) => server.close(leftMs()));
+}
+
+/** The gRPC listener, not listening yet; undefined where none is asked for. */
+export async function addGrpc(
+  { lifecycle, leftMs, shared }: ProcessParts,
+  options: ServerOptions,
+  gateway: Gateway,
+  services: Services,
+): Promise<GrpcTransport | undefined> {
+  const { grpc } = options;
+  if (grpc === undefined) return undefined;
+  const { clock, log } = shared;
+  const start = async () =>
+    createGrpcServer({
+      gateway,
+      services,
+      clock,
+      log,
+      serverId: options.id ?? DEFAULTS.server_id,
+      version: packageVersion(import.meta.url),
+      address: grpc.address ?? DEFAULTS.address,
+      port: grpc.port,
+      rules: grpc.connections,
+      compressionLevel: grpc.compressionLevel,
+      ...grpcSettings(grpc),
+    });
+  return lifecycle.add('grpc', start, (server) => server.close(leftMs()));
 }
 
 /** What a metrics port tells of its process besides the metrics. */

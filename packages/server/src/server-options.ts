@@ -1,4 +1,5 @@
-import type { TraceConfig } from '@nereid/config';
+import type { GRPC_COMPRESSION_LEVELS, TraceConfig } from '@nereid/config';
+import type { ConnectionRules } from '@nereid/gateway';
 import type { Log, LogControl } from '@nereid/runtime';
 
 export interface ListenerOptions {
@@ -11,6 +12,27 @@ export interface ListenerOptions {
 export interface HttpOptions extends ListenerOptions {
   /** Largest request body in bytes, 64 MiB by default. */
   readonly maxInputBytes?: number;
+}
+
+/** Files in PEM; they are read again when they change. */
+export interface TlsFileOptions {
+  readonly cert: string;
+  readonly key: string;
+  /** With it only clients with a certificate that one of these has signed are served. */
+  readonly clientCa?: string | undefined;
+}
+
+export interface GrpcOptions extends ListenerOptions {
+  /** Over TLS only. */
+  readonly tls?: TlsFileOptions;
+  /** How hard answers of inference are compressed for clients that take it, `none` by default. */
+  readonly compressionLevel?: (typeof GRPC_COMPRESSION_LEVELS)[number];
+  /** How connections are kept and ended; what is left out is as Triton's flags have it. */
+  readonly connections?: Partial<ConnectionRules>;
+  /** Metadata whose names match this expression of RE2 reaches models as parameters; none by default. */
+  readonly headerForwardPattern?: string;
+  /** `<api>,…:<key>=<value>` for calls that need metadata; none by default. */
+  readonly restrictedProtocol?: readonly string[];
 }
 
 export interface RedisOptions {
@@ -67,6 +89,8 @@ export interface ServerOptions {
   readonly workerModels?: readonly string[];
   /** No HTTP listener without it. */
   readonly http?: HttpOptions;
+  /** No gRPC listener without it. */
+  readonly grpc?: GrpcOptions;
   /** No metrics listener without it. */
   readonly metrics?: ListenerOptions;
   /** No log without it. */

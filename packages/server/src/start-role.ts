@@ -10,6 +10,7 @@ import { openUrls, type ProcessUrls } from './process-urls.ts';
 import { addRoleMetrics, coordinatorFigures, gatewayFigures, workerFigures } from './role-metrics.ts';
 import {
   addCoordinator,
+  addGrpc,
   addHttp,
   addJobs,
   addMetrics,
@@ -66,10 +67,13 @@ async function startGateway(options: ServerOptions, parts: ProcessParts): Promis
     () => gateway.start(),
     () => gateway.close(leftMs()),
   );
-  const http = await addHttp(parts, options, gateway, newServices(shared, options, traces), jobs);
-  const urls = await openUrls({ http, metrics, redis: connector?.url });
+  const services = newServices(shared, options, traces);
+  const grpc = await addGrpc(parts, options, gateway, services);
+  const http = await addHttp(parts, options, gateway, services, jobs);
+  const urls = await openUrls({ http, grpc, metrics, redis: connector?.url });
   const stop: RoleProcess['stop'] = (limits) => {
     gateway.drain();
+    grpc?.drain();
     return parts.stop(limits);
   };
   return { urls, loadFailures: [], stop, models, counts: noBatches, live: gateway.live, ready: gateway.ready };

@@ -2,8 +2,8 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { type ErrorInfo, httpStatus } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
+import { errorHeader } from '../error-header.ts';
 import { currentAnswer, endAfterAnswers } from './current-answer.ts';
-import { errorHeader } from './errors.ts';
 
 interface ClientError extends Error {
   readonly code?: string;

@@ -1,12 +1,10 @@
 import { type ErrorInfo, httpStatus } from '@nereid/protocol';
 import type { FastifyReply } from 'fastify';
+import { errorHeader } from '../error-header.ts';
 
 /** A full queue drains and an owner is found within a few seconds. */
 const RETRY_STATUS = 503;
 const RETRY_AFTER_S = '1';
-
-/** A header value is cut here; the text of the error is in the body. */
-const DETAIL_LENGTH_MAX = 200;
 
 /**
  * An error on Triton's routes: exactly `{"error": text}` with the code's status, and code, field and
@@ -26,15 +24,4 @@ export function retrySoon(reply: FastifyReply): void {
 /** Sends JSON text. As bytes, since Fastify would add a charset to the content type of a string. */
 export function sendJson(reply: FastifyReply, text: string): void {
   reply.header('Content-Type', 'application/json').send(Buffer.from(text));
-}
-
-/** The `Nereid-Error` header: what a client wrote (tensor names) comes back as printable ASCII only. */
-export function errorHeader(error: ErrorInfo): string {
-  const field = error.field === undefined ? '' : `; field=${headerSafe(error.field)}`;
-  const reason = error.reason === undefined ? '' : `; reason=${headerSafe(error.reason)}`;
-  return error.code + field + reason;
-}
-
-function headerSafe(text: string): string {
-  return text.slice(0, DETAIL_LENGTH_MAX).replaceAll(/[^\x21-\x3a\x3c-\x7e]/g, '?');
 }

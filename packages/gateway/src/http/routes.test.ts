@@ -186,12 +186,15 @@ describe('metadata', () => {
     });
   });
 
-  it('lists all ready versions, whichever is asked for', async () => {
-    expect(await get('/v2/models/three/versions/2')).toEqual({
+  it.each([
+    ['', ['2', '10']],
+    ['/versions/2', ['2']],
+  ])('lists all ready versions, or the one asked for: %s', async (rest, versions) => {
+    expect(await get(`/v2/models/three${rest}`)).toEqual({
       status: 200,
       json: {
         name: 'three',
-        versions: ['2', '10'],
+        versions,
         platform: 'p',
         inputs: [{ name: 'INPUT', datatype: 'BYTES', shape: [-1, 4] }],
         outputs: [{ name: 'OUTPUT', datatype: 'BYTES', shape: [-1, 4] }],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { errorHeader } from './errors.ts';
+import { errorHeader } from './error-header.ts';
 
 describe('the Nereid-Error header', () => {
   it.each([

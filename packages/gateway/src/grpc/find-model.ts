@@ -1,0 +1,9 @@
+import type { Gateway } from '../gateway.ts';
+import { type ModelLookup, versionRefusal } from '../model-lookup.ts';
+
+/** The model, as HTTP finds it; a version that is no number is told first, since here it may be any text. */
+export function findModel(gateway: Pick<Gateway, 'model'>, name: string, version: string): ModelLookup {
+  const found = gateway.model(name, version);
+  if (found.ok) return found;
+  return { ok: false, error: versionRefusal(version) ?? found.error };
+}

@@ -1,0 +1,40 @@
+import { type ModelConfig, resolveInstances, type TensorSignature } from '@nereid/config';
+import type { ModelFound } from './model-lookup.ts';
+
+export interface TensorMetadata {
+  readonly name: string;
+  readonly datatype: string;
+  /** With the batch dimension; -1 is variable. */
+  readonly shape: readonly number[];
+}
+
+export interface ModelMetadata {
+  readonly name: string;
+  readonly versions: readonly string[];
+  readonly platform: string;
+  readonly inputs: readonly TensorMetadata[];
+  readonly outputs: readonly TensorMetadata[];
+}
+
+/**
+ * What clients are told of a model. `asked` is the version that the client named: then that one alone
+ * is listed, else all that are READY (tritonserver.cc, TRITONSERVER_ServerModelMetadata). The platform
+ * falls back to the backend's name (model.cc).
+ */
+export function modelMetadata({ record, signature, version, readyVersions }: ModelFound, asked: string): ModelMetadata {
+  const tensor = ({ name, datatype, dims }: TensorSignature) => {
+    return { name, datatype, shape: signature.maxBatchSize > 0 ? [-1, ...dims] : dims };
+  };
+  return {
+    name: record.name,
+    versions: asked === '' ? readyVersions : [version],
+    platform: record.config.platform === '' ? record.config.backend : record.config.platform,
+    inputs: signature.inputs.map(tensor),
+    outputs: signature.outputs.map(tensor),
+  };
+}
+
+/** The config as clients see it: with the instances that its workers start. */
+export function servedConfig({ record: { config, gpus } }: ModelFound): ModelConfig {
+  return resolveInstances(config, gpus ?? 0);
+}
