@@ -7,12 +7,13 @@ import argparse
 import fnmatch
 import sys
 import urllib.parse
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kit import venv
 
 venv.enter()
-from kit.cases import load_cases  # noqa: E402
+from kit.cases import load_cases, runs_alone  # noqa: E402
 from kit.script import Run, Server  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -31,8 +32,12 @@ def parse_arguments(arguments):
     parser.add_argument("--server", default="none", help="a set-up of servers.json (default: none)")
     parser.add_argument("--variant", default="onnx", choices=("python", "onnx"),
                         help="which model repository the server has (default: onnx)")
+    parser.add_argument("--also", default="", metavar="MODEL,...",
+                        help="Python models of which the server has ports: their cases run too")
     parser.add_argument("--dir", action="append", metavar="FOLDER",
                         help="folder of case files (default: cases); may be repeated")
+    parser.add_argument("--jobs", type=int, default=1,
+                        help="cases at a time, but for those that change, count or time something")
     parser.add_argument("--verbose", action="store_true", help="also name passing cases")
     parser.add_argument("--list", action="store_true", help="only name the cases")
     return parser.parse_args(arguments)
@@ -55,11 +60,28 @@ def read_exceptions(path):
     return found
 
 
+def selected_cases(options):
+    also = [name for name in options.also.split(",") if name]
+    return [case for folder in options.dir or ["cases"]
+            for case in load_cases(HERE / folder, options.server, options.variant, also)
+            if any(fnmatch.fnmatch(case["name"], glob) for glob in options.case or ["*"])]
+
+
 def run_case(server, case):
     try:
         return Run(server).case(case)
     except Exception as error:
         return ["%s: %s" % (type(error).__name__, error)]
+
+
+def run_cases(server, cases, jobs):
+    """Yields each case with its problems: first those that others do not disturb, then the others one by one."""
+    beside = [case for case in cases if not runs_alone(case)]
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from zip(beside, pool.map(lambda case: run_case(server, case), beside))
+    for case in cases:
+        if runs_alone(case):
+            yield case, run_case(server, case)
 
 
 def main(arguments):
@@ -69,26 +91,24 @@ def main(arguments):
     server = Server(options.http, options.grpc, options.metrics or metrics_url(options.http),
                     options.variant)
     exceptions = read_exceptions(options.exceptions)
+    cases = selected_cases(options)
+    if options.list:
+        for case in cases:
+            print(case["name"])
+        cases = []
     passed = failed = excepted = 0
-    for folder in options.dir or ["cases"]:
-        for case in load_cases(HERE / folder, options.server, options.variant):
-            if not any(fnmatch.fnmatch(case["name"], glob) for glob in options.case or ["*"]):
+    for case, problems in run_cases(server, cases, options.jobs):
+        if case["name"] in exceptions:
+            if problems:
+                excepted += 1
                 continue
-            if options.list:
-                print(case["name"])
-                continue
-            problems = run_case(server, case)
-            if case["name"] in exceptions:
-                if problems:
-                    excepted += 1
-                    continue
-                problems = ["passes, but is listed as different: " + exceptions[case["name"]]]
-            failed += bool(problems)
-            passed += not problems
-            if problems or options.verbose:
-                print("%s %s" % ("FAIL" if problems else "ok  ", case["name"]), flush=True)
-            for problem in problems:
-                print("     " + problem)
+            problems = ["passes, but is listed as different: " + exceptions[case["name"]]]
+        failed += bool(problems)
+        passed += not problems
+        if problems or options.verbose:
+            print("%s %s" % ("FAIL" if problems else "ok  ", case["name"]), flush=True)
+        for problem in problems:
+            print("     " + problem)
     if excepted:
         print("%d different on purpose" % excepted)
     print("%d passed, %d failed" % (passed, failed))

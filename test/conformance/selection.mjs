@@ -4,80 +4,114 @@ import { fileURLToPath } from 'node:url';
 
 export const CONFORMANCE = dirname(fileURLToPath(import.meta.url));
 const MODELS = join(CONFORMANCE, 'repo', 'onnx');
+const PORTED_MODELS = join(CONFORMANCE, 'repo', 'javascript');
+const CASES = join(CONFORMANCE, 'cases');
 const VARIANT = 'onnx';
+
+/** The Python models of which there are JavaScript ones that do the same. */
+export const PORTS = readdirSync(PORTED_MODELS).sort();
 
 /** The groups of cases (files in `cases`) whose subject is served. */
 const GROUPS = [
-  'json_http',
-  'types_http',
   'binary_http',
+  'classification_http',
+  'config_http',
   'errors_http',
+  'errors_grpc',
+  'forwarding',
+  'generate',
   'health_http',
+  'infer_grpc',
+  'json_http',
+  'logging',
   'metadata_http',
+  'metrics',
+  'models_http',
+  'parameters_http',
   'protocol_http',
-];
-
-/** What a case may be about that is not served yet; the first rule that applies is the reason that is counted. */
-const LEFT_OUT = [
-  { why: 'for a Python model', applies: ({ one }) => one.variants !== undefined && !one.variants.includes(VARIANT) },
-  { why: 'about restricted access', applies: ({ one }) => one.server === 'restricted' },
-  { why: 'for another set-up of the server', applies: ({ one }) => (one.server ?? 'none') !== 'none' },
-  { why: 'about compression', applies: ({ requests }) => requests.some(isAboutCompression) },
-  { why: 'about shared memory', applies: ({ asked }) => /shared_?memory/.test(asked) },
-  { why: 'for a sequence model', applies: ({ asked }) => /\/models\/sequence_/.test(asked) },
-  { why: 'for an ensemble', applies: ({ asked }) => /\/models\/ensemble_/.test(asked) },
+  'repository_refused',
+  'restricted',
+  'service_grpc',
+  'shared_memory',
+  'statistics_http',
+  'stream_grpc',
+  'trace',
+  'tracing',
+  'types_http',
+  'types_grpc',
 ];
 
 /** Models whose configuration asks for what is not served yet. */
 const LEFT_OUT_MODELS = [
-  { why: 'sequences', applies: (config) => /^sequence_batching/m.test(config) },
-  { why: 'ensembles', applies: (config) => /^ensemble_scheduling/m.test(config) },
-  { why: 'priorities and queue policies', applies: (config) => /priority_levels|queue_policy|preserve_/.test(config) },
-  { why: 'the response cache', applies: (config) => /^response_cache/m.test(config) },
+  { what: 'sequences', applies: (config) => /^sequence_batching/m.test(config) },
+  { what: 'ensembles', applies: (config) => /^ensemble_scheduling/m.test(config) },
+  {
+    what: 'priorities, queue timeouts or preserved ordering',
+    applies: (config) => /priority_levels|default_timeout_microseconds|preserve_ordering/.test(config),
+  },
+  { what: 'the response cache', applies: (config) => /^response_cache/m.test(config) },
 ];
 
-function isAboutCompression({ encode, headers = {} }) {
-  const named = Object.entries(headers).filter(([name]) => /^(accept|content)-encoding$/i.test(name));
-  return encode !== undefined || named.some(([, value]) => value !== 'identity');
-}
+/** What a case may be about that is not served yet; the first rule that applies is the reason that is counted. */
+const LEFT_OUT = [
+  {
+    why: 'for a Python model that has no port',
+    applies: ({ one, names, also }) => one.variants?.includes(VARIANT) === false && !names(also),
+  },
+  ...LEFT_OUT_MODELS.map(({ what, applies }) => ({
+    why: `about ${what}`,
+    applies: ({ names }) => names(ALL_MODELS.filter(({ config }) => applies(config)).map(({ name }) => name)),
+  })),
+  { why: 'about loading a model', applies: ({ one }) => one.name === 'restricted/load_with_key' },
+];
 
-/** The requests of a case, scripted or not. */
-function requestsOf(part) {
-  if (Array.isArray(part)) return part.flatMap(requestsOf);
-  return [...(part.request ? [part.request] : []), ...requestsOf(part.steps ?? []), ...requestsOf(part.parallel ?? [])];
+const ALL_MODELS = readdirSync(MODELS)
+  .sort()
+  .map((name) => ({ name, config: readFileSync(join(MODELS, name, 'config.pbtxt'), 'utf8') }));
+
+/** What `check.py --also` asks as well: whether the case has one of these names of models in it. */
+function namesOne(one, models) {
+  const text = JSON.stringify({ ...one, name: '' });
+  return models.some((model) => new RegExp(`(?<!\\w)${model}(?!\\w)`).test(text));
 }
 
 /**
  * @param {string[]} globs of case names (`*` and `?`); none means all
- * @returns {{ names: string[], leftOut: Map<string, string[]> }} names to run, and those left out by reason
+ * @param {readonly string[]} also the Python models of which ports are served
+ * @returns {{ names: string[], setUps: Map<string, string[]>, leftOut: Map<string, string[]> }} names to run, the same
+ *   by the set-up of the server that they need, and those left out by reason
  */
-export function selectCases(globs = []) {
+export function selectCases(globs = [], also = PORTS) {
   const patterns = globs.map(globPattern);
   const names = [];
+  const setUps = new Map();
   const leftOut = new Map();
+  const append = (map, key, name) => void map.set(key, [...(map.get(key) ?? []), name]);
   for (const group of GROUPS) {
-    for (const one of JSON.parse(readFileSync(join(CONFORMANCE, 'cases', `${group}.json`), 'utf8'))) {
+    for (const one of JSON.parse(readFileSync(join(CASES, `${group}.json`), 'utf8'))) {
       if (patterns.length > 0 && !patterns.some((pattern) => pattern.test(one.name))) continue;
-      const requests = requestsOf(one);
-      const facts = { one, requests, asked: JSON.stringify(requests) };
+      const facts = { one, also, names: (models) => namesOne(one, models) };
       const rule = LEFT_OUT.find(({ applies }) => applies(facts));
-      if (rule === undefined) names.push(one.name);
-      else leftOut.set(rule.why, [...(leftOut.get(rule.why) ?? []), one.name]);
+      if (rule !== undefined) {
+        append(leftOut, rule.why, one.name);
+        continue;
+      }
+      names.push(one.name);
+      append(setUps, one.server ?? 'none', one.name);
     }
   }
-  return { names, leftOut };
+  return { names, setUps, leftOut };
 }
 
-/** The folders of the models that can be served. */
+/** The folders of the models that can be served, and of the ports. */
 export function selectModels() {
-  const isServed = (name) => {
-    const config = readFileSync(join(MODELS, name, 'config.pbtxt'), 'utf8');
-    return !LEFT_OUT_MODELS.some(({ applies }) => applies(config));
-  };
-  return readdirSync(MODELS)
-    .filter(isServed)
-    .sort()
-    .map((name) => join(MODELS, name));
+  const served = ALL_MODELS.filter(({ config }) => !LEFT_OUT_MODELS.some(({ applies }) => applies(config)));
+  return [...served.map(({ name }) => join(MODELS, name)), ...PORTS.map((name) => join(PORTED_MODELS, name))];
+}
+
+/** The flags of a set-up of the server, as `servers.json` has them. */
+export function setUpFlags(setUp) {
+  return JSON.parse(readFileSync(join(CONFORMANCE, 'servers.json'), 'utf8'))[setUp].flags;
 }
 
 function globPattern(glob) {

@@ -1,24 +1,14 @@
-import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ROOT } from '../../deploy/setup/checkout.mjs';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
+import { memoryGrowthKib, memoryKib } from './memory.ts';
 import { infer, oneInput, readAnswer, SIMPLE_SUM, simpleRequest } from './requests.ts';
 
 const BODY_BYTES_MAX = 2_000_000;
 const MEMORY_GROWTH_MAX_KIB = 50 * 1024;
-
-/** Resident memory of each process. */
-function memoryKib({ processes }: Deployment): readonly number[] {
-  return processes.map(({ process: { pid } }) => {
-    const status = `/proc/${pid}/status`;
-    if (!existsSync(status)) return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)]).toString());
-    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(status, 'utf8'))?.[1]);
-  });
-}
 
 const DEPTH = 100_000;
 const withShape = (shape: string) =>
@@ -65,9 +55,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     const before = memoryKib(served);
     const answer = await infer(served.http, 'simple', body);
     expect(answer).toMatchObject({ status, error: expect.stringMatching(text) });
-    for (const [index, kib] of memoryKib(served).entries()) {
-      expect(kib - (before[index] ?? 0), served.processes[index]?.role).toBeLessThan(MEMORY_GROWTH_MAX_KIB);
-    }
+    expect(memoryGrowthKib(served, before)).toBeLessThan(MEMORY_GROWTH_MAX_KIB);
     await expectSimpleAnswers();
   });
 

@@ -7,6 +7,8 @@ export interface ModelFolder {
   readonly path: string;
   /** Adds a JavaScript model: one input VALUE and one output VALUE, INT32 [1]; no batching unless a size is given. */
   addJavaScript(name: string, source: string, extraConfig?: string, maxBatchSize?: number): void;
+  /** Adds a JavaScript model that gives its input INPUT0 back as OUTPUT0; no batching unless a size is given. */
+  addEcho(name: string, datatype: string, dims: readonly number[], maxBatchSize?: number): void;
   remove(): void;
 }
 
@@ -26,6 +28,24 @@ input [ { name: "VALUE", data_type: TYPE_INT32, dims: [ 1 ] } ]
 output [ { name: "VALUE", data_type: TYPE_INT32, dims: [ 1 ] } ]
 instance_group [ { count: 1, kind: KIND_CPU } ]
 ${extraConfig}
+`,
+      );
+    },
+    addEcho(name, datatype, dims, maxBatchSize = 0) {
+      mkdirSync(join(path, name, '1'), { recursive: true });
+      writeFileSync(
+        join(path, name, '1', 'model.mjs'),
+        "export const execute = (requests) => requests.map(({ inputs }) => ({ outputs: { OUTPUT0: inputs.get('INPUT0') } }));",
+      );
+      const type = `data_type: TYPE_${datatype === 'BYTES' ? 'STRING' : datatype}, dims: [ ${dims.join(', ')} ]`;
+      writeFileSync(
+        join(path, name, 'config.pbtxt'),
+        `name: "${name}"
+backend: "javascript"
+max_batch_size: ${maxBatchSize}
+input [ { name: "INPUT0", ${type} } ]
+output [ { name: "OUTPUT0", ${type} } ]
+instance_group [ { count: 1, kind: KIND_CPU } ]
 `,
       );
     },

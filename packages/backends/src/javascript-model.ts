@@ -19,6 +19,8 @@ export interface ModelRequest {
   /** 0n or '' for none. */
   readonly correlationId: bigint | string;
   readonly flags: number;
+  /** How long the client lets the request wait in the queue, in microseconds; 0 where it does not say. */
+  readonly timeoutUs: number | bigint;
   /** Integers are numbers where they are safe, else bigints. */
   readonly parameters: Readonly<Record<string, string | boolean | bigint | number>>;
   readonly inputs: ReadonlyMap<string, ModelTensor>;

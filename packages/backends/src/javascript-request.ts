@@ -9,6 +9,7 @@ export function modelRequest(from: BatchRequest): ModelRequest {
     id: request.id,
     correlationId: request.correlationId,
     flags: (request.sequenceStart ? FLAG_SEQUENCE_START : 0) | (request.sequenceEnd ? FLAG_SEQUENCE_END : 0),
+    timeoutUs: integer(request.timeoutUs),
     parameters: Object.fromEntries(Object.entries(request.parameters).map(([name, value]) => [name, plain(value)])),
     inputs: new Map(request.inputs.map((input) => [input.name, modelTensor(input)])),
     // Only made for models that look at it.
@@ -23,7 +24,11 @@ function modelTensor(tensor: Tensor): ModelTensor {
 }
 
 function plain(value: ParameterValue): ParameterValue {
-  if (typeof value !== 'bigint') return value;
+  return typeof value === 'bigint' ? integer(value) : value;
+}
+
+/** A number where that is exact. */
+function integer(value: bigint): number | bigint {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;
 }

@@ -63,9 +63,9 @@ async function run(source: string, requests: InferRequest[] = [request()]): Prom
 const request = (more: Partial<InferRequest> = {}) => inferRequest([int32Tensor('X', [2], [1, 2])], more);
 
 describe('javascript: what a model sees', () => {
-  it('gets id, flags, correlation id, parameters, inputs and a signal', async () => {
+  it('gets id, flags, correlation id, timeout, parameters, inputs and a signal', async () => {
     const source = `export const execute = (requests) => requests.map((r) => new Error(JSON.stringify({
-      id: r.id, flags: r.flags, correlation: typeof r.correlationId, parameters: Object.entries(r.parameters).map(([k, v]) => [k, typeof v]),
+      id: r.id, flags: r.flags, timeout: r.timeoutUs, correlation: typeof r.correlationId, parameters: Object.entries(r.parameters).map(([k, v]) => [k, typeof v]),
       input: [...r.inputs].map(([n, t]) => [n, t.datatype, t.shape, t.data.constructor.name]), aborted: r.signal.aborted })));`;
     const [outcome] = await run(source, [
       request({
@@ -73,12 +73,14 @@ describe('javascript: what a model sees', () => {
         sequenceStart: true,
         sequenceEnd: true,
         correlationId: 7n,
+        timeoutUs: 5000n,
         parameters: { small: 5n, large: 2n ** 60n, text: 'a', real: 0.5 },
       }),
     ]);
     expect(JSON.parse(outcome?.ok === false ? outcome.error.message : '{}')).toEqual({
       id: 'r1',
       flags: 3,
+      timeout: 5000,
       correlation: 'bigint',
       parameters: [
         ['small', 'number'],
