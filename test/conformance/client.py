@@ -1,110 +1,74 @@
 #!/usr/bin/env python3
-"""Uses a running server through Triton's official HTTP client, tritonclient.
+"""Uses a running server call by call through Triton's official clients: tritonclient.http, .grpc, .http.aio, .grpc.aio.
 
+The server has the models of repo/onnx and repo/javascript, in the set-up `none`.
 The last line printed is "N passed, N failed"; the exit code is 1 if any failed.
 """
 import argparse
+import asyncio
+import fnmatch
+import inspect
 import sys
 import traceback
+from types import SimpleNamespace
 
 from kit import venv
 
 venv.enter()
-import numpy as np  # noqa: E402
-import tritonclient.http as http  # noqa: E402
-from tritonclient.utils import InferenceServerException  # noqa: E402
+from clients import grpc_aio_calls, grpc_calls, grpc_stream_calls, http_aio_calls, http_calls  # noqa: E402
 
-ROW = np.arange(16, dtype=np.int32).reshape(1, 16)
-
-
-def tensor(name, values, datatype, binary=True):
-    given = http.InferInput(name, list(values.shape), datatype)
-    given.set_data_from_numpy(values, binary_data=binary)
-    return given
-
-
-def simple_inputs(binary=True):
-    return [tensor("INPUT0", ROW, "INT32", binary), tensor("INPUT1", ROW, "INT32", binary)]
+# (the client's name, how to connect, its calls, which address it takes)
+CLIENTS = [
+    ("http", http_calls, "http"),
+    ("grpc", grpc_calls, "grpc"),
+    ("grpc-stream", grpc_stream_calls, "grpc"),
+    ("http.aio", http_aio_calls, "http"),
+    ("grpc.aio", grpc_aio_calls, "grpc"),
+]
 
 
-def health(client):
-    assert client.is_server_live()
-    assert client.is_server_ready()
-    assert client.is_model_ready("simple")
-    assert not client.is_model_ready("missing")
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--http", default="localhost:8000", metavar="HOST:PORT")
+    parser.add_argument("--grpc", default="localhost:8001", metavar="HOST:PORT")
+    parser.add_argument("--call", default="*", metavar="GLOB", help="only calls of such names, as http/infer_*")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only each N-th of them")
+    parser.add_argument("--verbose", action="store_true", help="also name what passes")
+    return parser.parse_args(arguments)
 
 
-def metadata(client):
-    assert client.get_server_metadata()["name"]
-    found = client.get_model_metadata("simple")
-    assert [one["name"] for one in found["inputs"]] == ["INPUT0", "INPUT1"], found
-    assert client.get_model_config("simple")["max_batch_size"] == 8
-
-
-def infer_binary(client):
-    check_simple(client.infer("simple", simple_inputs()))
-
-
-def infer_json(client):
-    outputs = [http.InferRequestedOutput(name, binary_data=False) for name in ("OUTPUT0", "OUTPUT1")]
-    check_simple(client.infer("simple", simple_inputs(binary=False), outputs=outputs))
-
-
-def infer_version_and_id(client):
-    result = client.infer("simple", simple_inputs(), model_version="1", request_id="mine")
-    assert result.get_response()["id"] == "mine", result.get_response()
-    check_simple(result)
-
-
-def infer_at_the_same_time(client):
-    for waiting in [client.async_infer("simple", simple_inputs()) for _ in range(32)]:
-        check_simple(waiting.get_result())
-
-
-def infer_bytes(client):
-    texts = np.array(["plain", "", "Grüße, 世界"], dtype=np.object_)
-    result = client.infer("identity_bytes", [tensor("INPUT", texts, "BYTES")])
-    assert [one.decode() for one in result.as_numpy("OUTPUT")] == list(texts)
-
-
-def infer_half_floats(client):
-    values = np.array([0.5, -2.0, 65504.0, 6e-8], dtype=np.float16)
-    result = client.infer("identity_fp16", [tensor("INPUT", values, "FP16")])
-    assert np.array_equal(result.as_numpy("OUTPUT"), values)
-
-
-def error_text(client):
-    try:
-        client.infer("missing", simple_inputs())
-    except InferenceServerException as error:
-        assert "missing" in error.message(), error
+def run(module, address, call, options):
+    """One call with a client of its own, so that none leaves anything to the next."""
+    at = SimpleNamespace(http=options.http, grpc=options.grpc)
+    if inspect.iscoroutinefunction(call):
+        asyncio.run(run_async(module, address, call, at))
         return
-    raise AssertionError("no error for an unknown model")
+    with module.connect(address) as at.client:
+        call(at)
 
 
-def check_simple(result):
-    assert np.array_equal(result.as_numpy("OUTPUT0"), ROW + ROW), result.as_numpy("OUTPUT0")
-    assert np.array_equal(result.as_numpy("OUTPUT1"), ROW - ROW), result.as_numpy("OUTPUT1")
-
-
-CHECKS = [health, metadata, infer_binary, infer_json, infer_version_and_id,
-          infer_at_the_same_time, infer_bytes, infer_half_floats, error_text]
+async def run_async(module, address, call, at):
+    async with module.connect(address) as at.client:
+        await call(at)
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--http", default="localhost:8000", metavar="HOST:PORT")
-    options = parser.parse_args(arguments)
+    options = parse_arguments(arguments)
+    calls = [(name + "/" + call.__name__, module, getattr(options, door), call)
+             for name, module, door in CLIENTS for call in module.CALLS]
+    selected = [one for one in calls if fnmatch.fnmatch(one[0], options.call)][::options.every]
     failed = 0
-    with http.InferenceServerClient(options.http, concurrency=8) as client:
-        for check in CHECKS:
-            try:
-                check(client)
-            except Exception:
-                failed += 1
-                print("FAIL tritonclient/%s" % check.__name__)
-                traceback.print_exc(file=sys.stdout)
-    print("%d passed, %d failed" % (len(CHECKS) - failed, failed))
+    for name, module, address, call in selected:
+        try:
+            run(module, address, call, options)
+        except Exception:
+            failed += 1
+            print("FAIL tritonclient.%s: %s" % (name, call.__doc__), flush=True)
+            traceback.print_exc(file=sys.stdout)
+            continue
+        if options.verbose:
+            print("ok   tritonclient.%s: %s" % (name, call.__doc__), flush=True)
+    print("%d passed, %d failed" % (len(selected) - failed, failed))
     return 1 if failed else 0
 
 
