@@ -4,6 +4,7 @@ import asyncio
 import numpy as np
 import tritonclient.grpc.aio as grpc
 import tritonclient.utils.shared_memory as shm
+from grpc import RpcError
 
 from .fixtures import (
     CUSTOM, LARGE_COUNT, NOT_EXPLICIT, ROW, SEEN, SHORT_S, TIMEOUT_US, VECTORS, WAIT_S, check_equal,
@@ -195,7 +196,7 @@ async def stream_cancelled(at):
         async for _ in late:
             pass
         raise AssertionError("a stream past its deadline ends as if it were whole")
-    except grpc.grpc.RpcError as error:
+    except RpcError as error:
         assert error.code().name == "DEADLINE_EXCEEDED", error
     seen = [answer async for answer in at.client.stream_infer(each([repeat([8])]), stream_timeout=WAIT_S)]
     assert [int(result.as_numpy("VALUE")[0]) for result, _ in seen] == [8], seen
