@@ -9,7 +9,7 @@ import { metric } from './metrics.ts';
 import { createModelFolder } from './model-folder.ts';
 import { type Answer, infer, oneInput, readAnswer } from './requests.ts';
 
-// What public trackers tell of inference servers, over HTTP: JSON, shapes, datatypes, BYTES and the wire. Each name
+// What public trackers tell of inference servers, over HTTP: JSON, shapes, datatypes, BYTES, the wire and generate. Each
 // begins with the case's id; test/bug-cases.json lists them.
 
 const SHAPE_MEMORY_MAX_KIB = 50 * 1024;
@@ -28,6 +28,13 @@ const MODELS: readonly [name: string, datatype: string, dims: readonly number[],
   ['rows', 'FP32', [3], 4],
   ['cube', 'FP32', [1, -1, 3]],
 ];
+
+/** Decoupled: answers VALUE times, counting from 0. */
+const COUNTS = `export const execute = (requests) => requests.map(async function* ({ inputs }) {
+  for (let n = 0; n < inputs.get('VALUE').data[0]; n++) {
+    yield { outputs: { VALUE: { datatype: 'INT32', shape: [1], data: Int32Array.of(n) } } };
+  }
+});`;
 
 const one = (datatype: string, shape: readonly number[], data: readonly unknown[]) =>
   oneInput('INPUT0', datatype, shape, data);
@@ -125,6 +132,7 @@ describe.each(MODES)('in mode %s', (mode) => {
 
   beforeAll(async () => {
     for (const [name, datatype, dims, maxBatchSize] of MODELS) folder.addEcho(name, datatype, dims, maxBatchSize);
+    folder.addJavaScript('counts', COUNTS, 'model_transaction_policy { decoupled: true }');
     served = await deploy(mode, [folder.path]);
   });
   afterAll(async () => {
@@ -233,6 +241,16 @@ describe.each(MODES)('in mode %s', (mode) => {
       else expect(answer.error).toMatch(/./);
       await expectAlive();
     });
+  });
+
+  test.each([
+    [1, { model_name: 'counts', model_version: '1', VALUE: 0 }],
+    [0, { error: expect.stringContaining('use generate stream') }],
+    [2, { error: expect.stringContaining('use generate stream') }],
+  ])('BC-122: generate on a model that gives %i answers', async (count, expected) => {
+    const generate = new URL(`/v2/models/counts/generate`);
+    const response = await fetch(generate, { method: 'POST', body: JSON.stringify({ VALUE: count }) });
+    expect({ status: response.status, body: await response.json() }).toEqual({ status: 200, body: expected });
   });
 
   test('BC-038: a connection goes on after an error, and answers in order', async () => {
