@@ -248,7 +248,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     [0, { error: expect.stringContaining('use generate stream') }],
     [2, { error: expect.stringContaining('use generate stream') }],
   ])('BC-122: generate on a model that gives %i answers', async (count, expected) => {
-    const generate = new URL(`/v2/models/counts/generate`);
+    const generate = `${served.http}/v2/models/counts/generate`;
     const response = await fetch(generate, { method: 'POST', body: JSON.stringify({ VALUE: count }) });
     expect({ status: response.status, body: await response.json() }).toEqual({ status: 200, body: expected });
   });
