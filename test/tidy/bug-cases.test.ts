@@ -12,9 +12,11 @@ const BUG_CASES: Readonly<Record<string, readonly string[]>> = JSON.parse(
 /** The test files of this checkout, and the calls of the official clients. */
 function testFiles(): readonly string[] {
   const isTest = /(\.test\.ts|_calls\.py)$/;
-  return PLACES.flatMap((place) => readdirSync(join(ROOT, place), { recursive: true, encoding: 'utf8' })
-    .filter((file) => isTest.test(file) && !/node_modules|dist\//.test(file))
-    .map((file) => join(ROOT, place, file)));
+  return PLACES.flatMap((place) =>
+    readdirSync(join(ROOT, place), { recursive: true, encoding: 'utf8' })
+      .filter((file) => isTest.test(file) && !/node_modules|dist\//.test(file))
+      .map((file) => join(ROOT, place, file)),
+  );
 }
 
 /** Ids that stand in the name of a test, or of a row of one. */
