@@ -112,7 +112,7 @@ const refusedBinary: [id: string, what: string, model: string, request: Binary, 
     binary('BYTES', [1], Buffer.from('hello')),
     new RegExp(`${0x6c6c6568}.* 1 bytes`),
   ],
-  ['BC-026', 'one string for three', 'id_bytes', binary('BYTES', [3], element('a')), /elements 1 .*expecting 3/],
+  ['BC-026', 'one string for three', 'id_bytes', binary('BYTES', [3], element('a')), /expected 3 string elements .*got 1/],
   [
     'BC-026',
     'two strings for one',
