@@ -1,0 +1,62 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { CONFORMANCE, PORTS, selectCases, selectModels, setUpFlags } from './selection.mjs';
+
+const all = selectCases();
+
+/** What becomes of a case: the set-up that it runs in, or why it is left out. */
+function fate(name: string, selection = all): string | undefined {
+  const place = [...selection.setUps, ...selection.leftOut].find(([, names]) => names.includes(name));
+  return place?.[0];
+}
+
+test.each([
+  ['json_http/simple', 'none'],
+  ['restricted/index_with_key', 'restricted'],
+  ['restricted/load_with_key', 'about loading a model'],
+  ['forwarding/two_headers', 'forwarding'],
+  ['tracing/get', 'tracing'],
+  ['metadata_http/decoupled', 'none'],
+  ['json_http/bytes_nul', 'for a Python model that has no port'],
+  ['metrics/pending_requests_are_a_gauge', 'for a Python model that has no port'],
+  ['metrics/rejections_have_a_reason', 'about priorities, queue timeouts or preserved ordering'],
+  ['generate/sequence', 'about sequences'],
+  ['infer_grpc/ensemble', 'about ensembles'],
+  // Its answer has an ensemble in it.
+  ['repository_refused/index_grpc', 'about ensembles'],
+  ['statistics_http/batched_requests_share_an_execution', 'none'],
+])('%s: %s', (name, expected) => {
+  expect(fate(name)).toBe(expected);
+});
+
+test('without ports their cases are left out', () => {
+  const without = selectCases([], []);
+  for (const name of ['forwarding/two_headers', 'stream_grpc/decoupled_three', 'errors_http/model_answers_error']) {
+    expect(fate(name, without)).toBe('for a Python model that has no port');
+  }
+  expect(without.names.every((name) => all.names.includes(name))).toBe(true);
+});
+
+test('every case of a group runs, or is left out, once', () => {
+  const groups = new Set(all.names.map((name) => name.split('/')[0]));
+  const cases = [...groups].flatMap((group): { name: string }[] =>
+    JSON.parse(readFileSync(join(CONFORMANCE, 'cases', `${group}.json`), 'utf8')),
+  );
+  const left = [...all.leftOut.values()].flat();
+  expect([...all.names, ...left].sort()).toEqual(cases.map(({ name }) => name).sort());
+  expect([...all.setUps.values()].flat().sort()).toEqual([...all.names].sort());
+});
+
+test('a glob selects by name', () => {
+  const { names } = selectCases(['types_http/int8*']);
+  expect(names.length).toBeGreaterThan(0);
+  expect(names.every((name) => name.startsWith('types_http/int8'))).toBe(true);
+});
+
+test('every port is served, and every set-up has its flags', () => {
+  const served = selectModels().map((folder) => basename(folder));
+  expect(served).toEqual(expect.arrayContaining([...PORTS, 'simple']));
+  expect(readdirSync(join(CONFORMANCE, 'repo', 'javascript')).sort()).toEqual(PORTS);
+  for (const setUp of all.setUps.keys()) expect(setUpFlags(setUp).length).toBeGreaterThan(0);
+});
