@@ -24,7 +24,9 @@ export function announceServices(
   log: Log,
 ): void {
   if (urls.grpc !== undefined) log.info(`Started GRPCInferenceService at ${urls.grpc}`);
-  if (urls.http !== undefined) log.info(`Started HTTPService at ${withoutScheme(urls.http)}`);
+  if (urls.http !== undefined) {
+    log.info(`Started HTTPService at ${withoutScheme(urls.http)}${urls.http.startsWith('https:') ? ', over TLS' : ''}`);
+  }
   if (urls.metrics !== undefined) log.info(`Started Metrics Service at ${withoutScheme(urls.metrics)}`);
   if (urls.redis === undefined) return;
   if (options.redisUrl !== '') log.info(`Started ${command} on Redis ${urls.redis}, prefix ${options.redisPrefix}`);
@@ -32,5 +34,5 @@ export function announceServices(
 }
 
 function withoutScheme(url: string): string {
-  return url.replace('http://', '');
+  return url.replace(/^https?:\/\//, '');
 }

@@ -1,6 +1,6 @@
 import { backendSettings, type Options, readTraceConfig } from '@nereid/config';
 import type { Log, LogControl } from '@nereid/runtime';
-import type { GrpcOptions, ServerOptions } from '@nereid/server';
+import type { GrpcOptions, HttpOptions, ServerOptions } from '@nereid/server';
 
 /** Where metrics are served: where HTTP is, unless said otherwise. Roles without HTTP have its default here. */
 export function metricsAddress(options: Pick<Options, 'httpAddress' | 'metricsAddress'>): string {
@@ -9,6 +9,21 @@ export function metricsAddress(options: Pick<Options, 'httpAddress' | 'metricsAd
 
 /** For `--blob-dir`: an empty variable counts as not set. */
 const NO_FOLDER = 'none';
+
+/** What is not asked for is left out. */
+function httpOptions(options: Options): HttpOptions {
+  const { httpTlsCert: cert, httpTlsKey: key, httpTlsClientCa: clientCa } = options;
+  const pattern = options.httpHeaderForwardPattern;
+  return {
+    address: options.httpAddress,
+    port: options.httpPort,
+    maxInputBytes: options.httpMaxInputSize,
+    ...(pattern === '' ? {} : { headerForwardPattern: pattern }),
+    ...(options.httpRestrictedApi.length === 0 ? {} : { restrictedApi: options.httpRestrictedApi }),
+    ...(cert === '' ? {} : { tls: { cert, key, ...(clientCa === '' ? {} : { clientCa }) } }),
+    ...(options.httpCorsOrigin.length === 0 ? {} : { corsOrigins: options.httpCorsOrigin }),
+  };
+}
 
 /** What is not asked for is left out. */
 function grpcOptions(options: Options): GrpcOptions {
@@ -40,7 +55,6 @@ export function serverOptions(
   { log, control }: { readonly log: Log; readonly control: LogControl },
   env: Readonly<Record<string, string | undefined>>,
 ): ServerOptions {
-  const http = { address: options.httpAddress, port: options.httpPort, maxInputBytes: options.httpMaxInputSize };
   const redis = {
     url: options.redisUrl,
     prefix: options.redisPrefix,
@@ -67,7 +81,9 @@ export function serverOptions(
     lane: options.lane,
     timeScale: options.timeScale,
     ...(options.workerModels.length === 0 ? {} : { workerModels: options.workerModels }),
-    ...(options.allowHttp ? { http } : {}),
+    maxBytesInFlight: options.maxBytesInFlight,
+    allowClientShm: options.allowClientShm,
+    ...(options.allowHttp ? { http: httpOptions(options) } : {}),
     ...(options.allowGrpc ? { grpc: grpcOptions(options) } : {}),
     ...(options.allowMetrics ? { metrics: { address: metricsAddress(options), port: options.metricsPort } } : {}),
     log,

@@ -46,13 +46,6 @@ const agents = inert('Models', MODEL_ROLES, 'repository agents are not there yet
 const libraries = inert('Models', MODEL_ROLES, 'backends are part of the server, not libraries in a folder');
 const rate = inert('Models', MODEL_ROLES, 'the rate limiter is not there yet');
 const eventLoop = inert('HTTP', GATEWAY, 'the HTTP server has one thread and a port of its own');
-const forward = inert('HTTP', GATEWAY, 'headers are not forwarded to models yet');
-const restricted = inert(
-  'HTTP',
-  GATEWAY,
-  'no API is restricted in this version: put the server behind a proxy that does it',
-);
-const shm = inert('HTTP', GATEWAY, 'shared memory is not there yet, so no client can use it');
 const grpcThreads = inert('gRPC', GATEWAY, 'the gRPC server has one thread, a port of its own and no pools');
 const gauges = inert('Metrics', EVERY_ROLE, 'metrics of processors and GPUs are not there yet');
 const metricsConfig = inert('Metrics', EVERY_ROLE, 'latency histograms and summaries are not there yet');
@@ -79,9 +72,6 @@ export const inertSchema = z.strictObject({
 
   reuseHttpPort: eventLoop.boolean(false, 'Let several servers listen on the HTTP port.'),
   httpThreadCount: eventLoop.integer(8, 'Threads that serve HTTP.'),
-  httpHeaderForwardPattern: forward.text('', 'Headers that are passed to models as parameters.', { agrees: '' }),
-  httpRestrictedApi: restricted.repeated('<api>,…:<key>=<value>', 'APIs that need a header to be called.'),
-  allowClientShm: shm.boolean(false, 'Let clients register shared memory.'),
 
   reuseGrpcPort: grpcThreads.boolean(false, 'Let several servers listen on the gRPC port.'),
   grpcInferThreadCount: grpcThreads.integer(2, 'Threads that serve gRPC inference.'),

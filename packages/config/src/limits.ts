@@ -12,6 +12,8 @@ export const LIMITS = {
   bytes_in_flight_max: 2_147_483_648,
   grpc_message_bytes_max: 2_147_483_647,
   grpc_calls_per_connection_max: 16_384,
+  answer_unread_timeout_ms: 300_000,
+  shared_memory_regions_max: 4_096,
   json_depth_max: 100,
   json_elements_max: 33_554_432,
   body_bytes_raised_max: 1_073_741_824,
@@ -51,6 +53,9 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
     'Bytes that the requests of one gateway hold together, with their answers until these are read; a request beyond is refused with 503. `--max-bytes-in-flight` changes it.',
   grpc_message_bytes_max: "A gRPC message, compressed or not: gRPC's own bound. Clients have lower ones to be raised.",
   grpc_calls_per_connection_max: 'Calls that one gRPC connection has open; its client holds back more.',
+  answer_unread_timeout_ms:
+    'How long a client may leave what waits to be read of its answers where it was; then its connection is ended.',
+  shared_memory_regions_max: 'Shared-memory regions that clients have registered with one gateway.',
   json_depth_max: 'How deep arrays and objects may nest in a JSON body.',
   json_elements_max: 'Array elements in one JSON body, over all tensors.',
   body_bytes_raised_max: 'The most that `--http-max-input-size` may be raised to.',

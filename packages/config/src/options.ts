@@ -19,6 +19,7 @@ import {
 import { LIMITS } from './limits.ts';
 import { listenersConflict } from './listeners-conflict.ts';
 import { grpcConflict, grpcOptions } from './options-grpc.ts';
+import { httpConflict, httpOptions } from './options-http.ts';
 import { readTraceConfig, traceOptions } from './options-trace.ts';
 import { hasHashTag, isClusterUrl } from './redis-hash-tag.ts';
 
@@ -264,6 +265,7 @@ export const optionsSchema = z.strictObject({
     .max(LIMITS.body_bytes_raised_max)
     .default(LIMITS.body_bytes_max)
     .register(flagMetas, { ...http, form: '<bytes>', description: 'The largest request body taken, in bytes.' }),
+  ...httpOptions,
 
   ...grpcOptions,
 
@@ -352,6 +354,8 @@ export function optionsConflict(options: Options, role?: FlagRole): string | und
     return "--load-model: Wildcard model name '*' must be the ONLY startup model if specified at all.";
   }
   const isGateway = role === undefined || role === 'gateway';
+  const ofHttp = isGateway ? httpConflict(options) : undefined;
+  if (ofHttp !== undefined) return ofHttp;
   const ofGrpc = isGateway ? grpcConflict(options) : undefined;
   if (ofGrpc !== undefined) return ofGrpc;
   const metricsAddress = options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;

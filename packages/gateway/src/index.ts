@@ -1,10 +1,12 @@
 export type { StreamedAnswer } from './answer-queue.ts';
+export { type BytesInFlight, createBytesInFlight } from './bytes-in-flight.ts';
 export { createGateway, type Gateway, type GatewayLimits, type GatewayOptions } from './gateway.ts';
 export type { ConnectionRules } from './grpc/connection-care.ts';
 export { type GrpcTls, readGrpcTlsFiles } from './grpc/grpc-tls.ts';
 export { createGrpcServer, type GrpcServerOptions } from './grpc/server.ts';
 export type { GrpcTransport } from './grpc/transport.ts';
 export { compileForwardPattern, type ForwardsHeader } from './header-forward.ts';
+export { type HttpTls, readHttpTlsFiles } from './http/http-tls.ts';
 export { createHttpServer, type HttpServer, type HttpServerOptions } from './http/server.ts';
 export { createJobs, type Jobs, type JobsParts } from './jobs.ts';
 export { createLogSettings, followLogSettings } from './log-settings.ts';
@@ -13,4 +15,5 @@ export type { ModelFound, ModelLookup } from './model-lookup.ts';
 export { createRepository } from './repository.ts';
 export { parseRestricted, type RestrictedApis } from './restricted.ts';
 export type { Services } from './services.ts';
+export { createSharedMemory, type SharedMemory } from './shared-memory.ts';
 export { createTraceSettings, type TraceSettings } from './trace-settings.ts';

@@ -103,3 +103,4 @@ export type { RequestedOutput } from './v2-outputs.ts';
 export { unsigned } from './v2-parameters.ts';
 export { type DecodedRequest, type DecodeOptions, decodeInferRequest } from './v2-request.ts';
 export { type EncodedResponse, encodeInferResponse, type OutputFormat } from './v2-response.ts';
+export { type SharedMemoryPlace, unknownRegion } from './v2-shared-memory.ts';

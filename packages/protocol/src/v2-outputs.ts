@@ -3,7 +3,7 @@ import type { JsonScalar } from './json-reader.ts';
 import type { RawTensor, RawTensorParameters } from './v2-document.ts';
 import { textMember, wrongKind } from './v2-member.ts';
 import { unsigned } from './v2-parameters.ts';
-import { checkSharedMemory } from './v2-shared-memory.ts';
+import { type SharedMemoryPlace, sharedMemoryPlace, unknownRegion } from './v2-shared-memory.ts';
 
 /** An output that the client listed. */
 export interface RequestedOutput {
@@ -12,27 +12,36 @@ export interface RequestedOutput {
   readonly binary: boolean;
   /** How many classes to give in place of the values, 0 for the values. */
   readonly classification: number;
+  /** Where to put the values, in place of the answer. */
+  readonly sharedMemory?: SharedMemoryPlace;
 }
 
-/** The request's `outputs` in the client's order, repeated ones too; empty where there are none. */
-export function readOutputs(raw: readonly RawTensor[] | JsonScalar | undefined): readonly RequestedOutput[] {
+/**
+ * The request's `outputs` in the client's order, repeated ones too; empty where there are none.
+ * Without `sharedMemory` every region is unknown.
+ */
+export function readOutputs(
+  raw: readonly RawTensor[] | JsonScalar | undefined,
+  sharedMemory: boolean,
+): readonly RequestedOutput[] {
   if (raw === undefined) return [];
   if (!Array.isArray(raw)) throw wrongKind('outputs', 'outputs', 'JSON non-array as array');
-  return (raw as readonly RawTensor[]).map((output, index) => readOutput(output, `outputs[${index}]`));
+  return (raw as readonly RawTensor[]).map((output, index) => readOutput(output, `outputs[${index}]`, sharedMemory));
 }
 
-function readOutput(raw: RawTensor, field: string): RequestedOutput {
+function readOutput(raw: RawTensor, field: string, sharedMemory: boolean): RequestedOutput {
   const { parameters } = raw;
   if (parameters !== undefined) checkExclusive(parameters, field);
   const name = textMember(raw.name, 'name', field);
   if (parameters === undefined) return { name, binary: false, classification: 0 };
   const classification = readClassification(parameters.classification, field);
-  if (parameters.sharedMemoryRegion !== undefined) checkSharedMemory(parameters, field);
+  const place = parameters.sharedMemoryRegion === undefined ? undefined : sharedMemoryPlace(parameters, field);
+  if (place !== undefined && !sharedMemory) throw unknownRegion(place.region, field);
   const binary = parameters.binaryData ?? false;
   if (typeof binary !== 'boolean') {
     throw wrongKind('binary_data', `${field}.parameters.binary_data`, 'JSON non-boolean as boolean');
   }
-  return { name, binary, classification };
+  return place === undefined ? { name, binary, classification } : { name, binary, classification, sharedMemory: place };
 }
 
 /** Shared memory goes neither with classes nor with bytes behind the JSON (ValidateOutputParameter). */

@@ -17,7 +17,7 @@ import { isShape, type RawRequest, type RawTensor, readRequestDocument } from '.
 import { missingMember, shapeOverflow, textMember, unsignedMember, wrongKind } from './v2-member.ts';
 import { type RequestedOutput, readOutputs } from './v2-outputs.ts';
 import { requestParameters, unsigned } from './v2-parameters.ts';
-import { checkSharedMemory } from './v2-shared-memory.ts';
+import { addSharedBytes, type ReadSharedMemory, sharedMemoryPlace, unknownRegion } from './v2-shared-memory.ts';
 
 export interface DecodeOptions {
   readonly modelName: string;
@@ -26,6 +26,8 @@ export interface DecodeOptions {
   /** `Inference-Header-Content-Length`; undefined where the whole body is JSON. */
   readonly headerLength?: number | undefined;
   readonly limits: RequestLimits;
+  /** Reads inputs that lie in shared memory. Without it every region is unknown, also of outputs. */
+  readonly readSharedMemory?: ReadSharedMemory | undefined;
 }
 
 export interface DecodedRequest {
@@ -48,8 +50,8 @@ export function decodeInferRequest(body: Uint8Array, options: DecodeOptions): De
   const raw = readRequestDocument(document, limits);
   if (raw.id !== undefined && typeof raw.id !== 'string') throw wrongKind('id', 'id', 'JSON non-string as string');
   const parameters = requestParameters(raw.parameters);
-  const inputs = readInputs({ body, document, position: headerLength, elements: 0, options }, raw);
-  const outputs = readOutputs(raw.outputs);
+  const inputs = readInputs({ body, document, position: headerLength, elements: 0, sharedBytes: 0, options }, raw);
+  const outputs = readOutputs(raw.outputs, options.readSharedMemory !== undefined);
   return {
     request: {
       modelName: options.modelName,
@@ -97,6 +99,8 @@ interface Progress {
   position: number;
   /** JSON elements so far. */
   elements: number;
+  /** Bytes from shared memory so far. */
+  sharedBytes: number;
   readonly options: DecodeOptions;
 }
 
@@ -120,16 +124,26 @@ function readInput(progress: Progress, raw: RawTensor, field: string): Tensor {
   const name = textMember(raw.name, 'name', field);
   const datatype = textMember(raw.datatype, 'datatype', field);
   const shape = readShape(raw.shape, name, field);
-  if (form === 'shared memory' && raw.parameters !== undefined) checkSharedMemory(raw.parameters, field);
+  const shared = form === 'shared memory' ? sharedData(progress, raw, field) : undefined;
   if (form === 'data' && raw.dataStart === 0) throw wrongKind('data', `${field}.data`, 'JSON non-array as array');
   if (!isDatatype(datatype)) {
     throw new NereidError('INVALID_ARG', `invalid datatype for input ${name}`, { field: `${field}.datatype` });
   }
   const data =
-    form === 'binary'
+    shared ??
+    (form === 'binary'
       ? binaryData(progress, raw, name, field)
-      : jsonData(progress, raw, { name, datatype, shape, field: `${field}.data` });
+      : jsonData(progress, raw, { name, datatype, shape, field: `${field}.data` }));
   return { name, datatype, shape, data };
+}
+
+function sharedData(progress: Progress, { parameters }: RawTensor, field: string): Uint8Array | undefined {
+  if (parameters === undefined) return undefined;
+  const { region, offset, byteSize } = sharedMemoryPlace(parameters, field);
+  const { readSharedMemory } = progress.options;
+  if (readSharedMemory === undefined) throw unknownRegion(region, field);
+  progress.sharedBytes = addSharedBytes(progress.sharedBytes, byteSize, field);
+  return readSharedMemory(region, offset, byteSize, field);
 }
 
 /** Which one of its three forms the input's data has (ValidateInputContentType). */

@@ -6,11 +6,13 @@ import type { InferResponse, ParameterValue } from './infer.ts';
 import { doubleText } from './json-numbers.ts';
 import { finish, flush, type JsonWriter, jsonWriter, writeElements } from './json-writer.ts';
 import { elementCount, fixedByteSize, type Tensor } from './tensor.ts';
+import type { SharedMemoryPlace } from './v2-shared-memory.ts';
 
-/** How one output travels: as JSON, or as raw bytes behind it. */
+/** How one output travels: as JSON, as raw bytes behind it, or not at all, being in shared memory. */
 export interface OutputFormat {
   readonly name: string;
   readonly binary: boolean;
+  readonly sharedMemory?: SharedMemoryPlace;
 }
 
 export interface EncodedResponse {
@@ -49,14 +51,17 @@ export function encodeInferResponse(response: InferResponse, formats: readonly O
   let separator = '';
   for (const output of response.outputs) {
     const name = JSON.stringify(output.name);
-    writer.pending += `${separator}{"name":${name},"datatype":"${output.datatype}","shape":[${output.shape.join(',')}],`;
+    writer.pending += `${separator}{"name":${name},"datatype":"${output.datatype}","shape":[${output.shape.join(',')}]`;
     separator = ',';
-    if (isBinary(output.name, formats)) {
+    const format = formatOf(output.name, formats);
+    if (format?.sharedMemory !== undefined) {
+      writer.pending += '}';
+    } else if (format?.binary === true) {
       const { byteLength } = output.data;
-      writer.pending += `"parameters":{"binary_data_size":${byteLength}}}`;
+      writer.pending += `,"parameters":{"binary_data_size":${byteLength}}}`;
       if (byteLength > 0) parts.push(output.data);
     } else {
-      writer.pending += '"data":[';
+      writer.pending += ',"data":[';
       writeData(writer, output);
       writer.pending += ']}';
     }
@@ -72,17 +77,19 @@ export function encodeInferResponse(response: InferResponse, formats: readonly O
   };
 }
 
-function isBinary(name: string, formats: readonly OutputFormat[]): boolean {
+/** The first of that name. */
+function formatOf(name: string, formats: readonly OutputFormat[]): OutputFormat | undefined {
   for (const format of formats) {
-    if (format.name === name) return format.binary;
+    if (format.name === name) return format;
   }
-  return false;
+  return undefined;
 }
 
 function sizeHint(response: InferResponse, formats: readonly OutputFormat[]): number {
   let bytes = FRAME_BYTES;
   for (const { name, datatype, data } of response.outputs) {
-    if (isBinary(name, formats)) continue;
+    const format = formatOf(name, formats);
+    if (format?.binary === true || format?.sharedMemory !== undefined) continue;
     bytes += datatype === 'BYTES' ? data.byteLength : (data.byteLength / DATATYPE_BYTES[datatype]) * ELEMENT_TEXT_BYTES;
   }
   return Math.ceil(bytes);

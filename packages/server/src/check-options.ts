@@ -1,11 +1,12 @@
 import { GRPC_COMPRESSION_LEVELS, LIMITS, TIME_SCALE_MAX, TIME_SCALE_MIN } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import { grpcSettings } from './grpc-settings.ts';
-import type { GrpcOptions, ServerOptions } from './server-options.ts';
+import { httpSettings } from './http-settings.ts';
+import type { GrpcOptions, HttpOptions, ServerOptions } from './server-options.ts';
 
 const PORT_MAX = 65_535;
 const INT32_MAX = 2_147_483_647;
-const BOOLEANS = ['exitOnError', 'strictReadiness', 'autoCompleteConfig'] as const;
+const BOOLEANS = ['exitOnError', 'strictReadiness', 'autoCompleteConfig', 'allowClientShm'] as const;
 const CONTROL_MODES: readonly unknown[] = ['none', 'explicit'];
 const LANES: readonly unknown[] = ['auto', 'redis'];
 
@@ -27,6 +28,7 @@ export function checkServerOptions(options: ServerOptions): void {
   }
   checkInteger('modelLoadThreads', modelLoadThreads, 1, LIMITS.models_max);
   checkInteger('http.maxInputBytes', http?.maxInputBytes, 1, LIMITS.body_bytes_raised_max);
+  checkInteger('maxBytesInFlight', options.maxBytesInFlight, 1, Number.MAX_SAFE_INTEGER);
   for (const [name, listener] of [
     ['http', http],
     ['grpc', grpc],
@@ -38,7 +40,16 @@ export function checkServerOptions(options: ServerOptions): void {
     }
     checkInteger(`${name}.port`, listener.port, 0, PORT_MAX);
   }
+  if (http !== undefined) checkHttp(http);
   if (grpc !== undefined) checkGrpc(grpc);
+}
+
+function checkHttp(http: HttpOptions): void {
+  for (const name of ['restrictedApi', 'corsOrigins'] as const) {
+    if (http[name] !== undefined && !isTexts(http[name])) throw wrong(`http.${name}`, 'an array of texts');
+  }
+  // What only its user can judge: a pattern, a list, files.
+  httpSettings(http);
 }
 
 function checkGrpc(grpc: GrpcOptions): void {

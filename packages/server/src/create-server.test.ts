@@ -187,6 +187,9 @@ test.each<readonly [string, object]>([
   ['metrics.port', { metrics: { port: 65_536 } }],
   ['http', { http: {} }],
   ['http.maxInputBytes', { http: { port: 0, maxInputBytes: Number.NaN } }],
+  ['http.corsOrigins', { http: { port: 0, corsOrigins: '*' } }],
+  ['maxBytesInFlight', { maxBytesInFlight: 0 }],
+  ['allowClientShm', { allowClientShm: 'no' }],
 ])('a %s that cannot be used is refused: %o', async (field, options) => {
   await expect(start(options)).rejects.toMatchObject({
     name: 'NereidError',
@@ -263,6 +266,7 @@ describe('life', () => {
     for (const line of [
       'nv_inference_count{model="echo",version="1"} 0',
       'nereid_held{role="gateway",kind="requests"} 0',
+      'nereid_held{role="gateway",kind="bytes"} 0',
       'nereid_held{role="coordinator",kind="queued"} 0',
       'nereid_held{role="worker",kind="batches"} 0',
       'nereid_refused_messages_total{role="worker"} 0',

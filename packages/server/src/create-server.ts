@@ -7,6 +7,7 @@ import { NereidError } from '@nereid/protocol';
 import type { Worker } from '@nereid/worker';
 import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
+import { addDoorState } from './door-state.ts';
 import { results, thrownError } from './infer-results.ts';
 import { type InferInput, type InferResult, inferRequest, inferResult } from './infer-values.ts';
 import { modelFiles } from './model-files.ts';
@@ -94,11 +95,16 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
     () => gateway.close(),
   );
   const coordinator = await addCoordinator(parts, options, files, jobs);
-  addRoleMetrics(registry, [gatewayFigures(gateway, jobs), coordinatorFigures(coordinator), workerFigures(worker)]);
+  const doors = await addDoorState(parts, options);
+  addRoleMetrics(registry, [
+    gatewayFigures(gateway, jobs, doors),
+    coordinatorFigures(coordinator),
+    workerFigures(worker),
+  ]);
   const loadFailures = await loadAtStart(coordinator, options.exitOnError ?? true);
   const services = newServices(shared, options, traces, coordinator.tellRepository);
-  const grpc = await addGrpc(parts, options, gateway, services);
-  const http = await addHttp(parts, options, gateway, services, jobs);
+  const grpc = await addGrpc(parts, options, gateway, services, doors);
+  const http = await addHttp(parts, options, gateway, services, jobs, doors);
   const urls = await openUrls({ http, grpc, metrics, redis: connector?.url ?? jobs.queues?.url });
 
   const stop: Server['stop'] = async (limits) => {

@@ -2,6 +2,7 @@ import type { Coordinator } from '@nereid/coordinator';
 import type { Gateway } from '@nereid/gateway';
 import { addSampledMetric, type Registry } from '@nereid/runtime';
 import type { Worker } from '@nereid/worker';
+import type { DoorState } from './door-state.ts';
 import type { OpenedJobs } from './open-jobs.ts';
 
 /** What a role tells of itself, read at each scrape. */
@@ -34,10 +35,19 @@ export function addRoleMetrics(registry: Registry, roles: readonly RoleFigures[]
   });
 }
 
-export function gatewayFigures(gateway: Gateway, { queues }: OpenedJobs): RoleFigures {
+export function gatewayFigures(
+  gateway: Gateway,
+  { queues }: OpenedJobs,
+  { bytesInFlight, sharedMemory }: DoorState,
+): RoleFigures {
   return {
     role: 'gateway',
-    held: () => ({ requests: gateway.waiting, job_waits: queues?.waiters ?? 0 }),
+    held: () => ({
+      requests: gateway.waiting,
+      job_waits: queues?.waiters ?? 0,
+      bytes: bytesInFlight.held,
+      shared_memory_places: sharedMemory.held,
+    }),
     refused: () => gateway.refusedMessages,
   };
 }

@@ -18,8 +18,10 @@ import { NereidError } from '@nereid/protocol';
 import { type Clock, type Log, newProcessId, packageVersion } from '@nereid/runtime';
 import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
 import { createWorker, type Worker } from '@nereid/worker';
+import type { DoorState } from './door-state.ts';
 import { globMatcher } from './glob.ts';
 import { grpcSettings } from './grpc-settings.ts';
+import { httpSettings } from './http-settings.ts';
 import type { ModelFiles } from './model-files.ts';
 import { type OpenedJobs, openClusterJobs, openPrivateJobs } from './open-jobs.ts';
 import type { ProcessParts } from './process-parts.ts';
@@ -121,6 +123,7 @@ export async function addHttp(
   gateway: Gateway,
   services: Services,
   { queues }: OpenedJobs,
+  doors: DoorState,
 ): Promise<HttpServer | undefined> {
   const { http } = options;
   if (http === undefined) return undefined;
@@ -137,6 +140,8 @@ export async function addHttp(
       address: http.address ?? DEFAULTS.address,
       port: http.port,
       maxInputBytes: http.maxInputBytes ?? LIMITS.body_bytes_max,
+      ...httpSettings(http),
+      ...doors,
     });
   return lifecycle.add('http', start, (server) => server.close(leftMs()));
 }
@@ -147,6 +152,7 @@ export async function addGrpc(
   options: ServerOptions,
   gateway: Gateway,
   services: Services,
+  doors: DoorState,
 ): Promise<GrpcTransport | undefined> {
   const { grpc } = options;
   if (grpc === undefined) return undefined;
@@ -164,6 +170,7 @@ export async function addGrpc(
       rules: grpc.connections,
       compressionLevel: grpc.compressionLevel,
       ...grpcSettings(grpc),
+      ...doors,
     });
   return lifecycle.add('grpc', start, (server) => server.close(leftMs()));
 }

@@ -12,6 +12,14 @@ export interface ListenerOptions {
 export interface HttpOptions extends ListenerOptions {
   /** Largest request body in bytes, 64 MiB by default. */
   readonly maxInputBytes?: number;
+  /** Headers whose names match this expression of RE2 reach models as parameters; none by default. */
+  readonly headerForwardPattern?: string;
+  /** `<api>,…:<header>=<value>` for APIs that need a header; none by default. */
+  readonly restrictedApi?: readonly string[];
+  /** Serves HTTP over TLS only. */
+  readonly tls?: TlsFileOptions;
+  /** Origins whose web pages may call, or `*`; none by default. */
+  readonly corsOrigins?: readonly string[];
 }
 
 /** Files in PEM; they are read again when they change. */
@@ -87,6 +95,10 @@ export interface ServerOptions {
   readonly timeScale?: number;
   /** Models that this worker holds, as globs; all by default. */
   readonly workerModels?: readonly string[];
+  /** Bytes that requests and answers may take together, 2 GiB by default; more requests are refused with 503. */
+  readonly maxBytesInFlight?: number;
+  /** With true (the default) clients may register shared memory. */
+  readonly allowClientShm?: boolean;
   /** No HTTP listener without it. */
   readonly http?: HttpOptions;
   /** No gRPC listener without it. */

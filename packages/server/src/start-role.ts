@@ -4,6 +4,7 @@ import { NereidError } from '@nereid/protocol';
 import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
 import type { ServerCounts } from './create-server.ts';
+import { addDoorState } from './door-state.ts';
 import { modelFiles, ownModelFiles } from './model-files.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
 import { openUrls, type ProcessUrls } from './process-urls.ts';
@@ -61,15 +62,16 @@ async function startGateway(options: ServerOptions, parts: ProcessParts): Promis
   const gateway = newGateway(shared, options, traces);
   const metrics = await addMetrics(parts, options, gateway);
   const jobs = await addJobs(parts, options);
-  addRoleMetrics(parts.registry, [gatewayFigures(gateway, jobs)]);
+  const doors = await addDoorState(parts, options);
+  addRoleMetrics(parts.registry, [gatewayFigures(gateway, jobs, doors)]);
   await lifecycle.add(
     'gateway',
     () => gateway.start(),
     () => gateway.close(leftMs()),
   );
   const services = newServices(shared, options, traces);
-  const grpc = await addGrpc(parts, options, gateway, services);
-  const http = await addHttp(parts, options, gateway, services, jobs);
+  const grpc = await addGrpc(parts, options, gateway, services, doors);
+  const http = await addHttp(parts, options, gateway, services, jobs, doors);
   const urls = await openUrls({ http, grpc, metrics, redis: connector?.url });
   const stop: RoleProcess['stop'] = (limits) => {
     gateway.drain();

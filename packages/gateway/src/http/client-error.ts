@@ -24,7 +24,9 @@ export function createClientErrorHandler(log: Log): (error: ClientError, socket:
     log.debug({ err: error }, 'bad request line or header');
     const current = currentAnswer(socket);
     if (current !== null && (current.headersSent || current.req.complete)) {
-      endAfterAnswers(socket);
+      // It has left in the middle of a request, as at any other time.
+      if (error.code === 'HPE_INVALID_EOF_STATE') socket.destroySoon();
+      else endAfterAnswers(socket);
       return;
     }
     const { status, message } = describe(error);

@@ -158,6 +158,16 @@ describe('a client that leaves', () => {
     expect(fixture.gateway.waiting).toBe(0);
   });
 
+  it('in the middle of a request cancels those before it', async () => {
+    const fixture = await serve({});
+    const client = await connection(fixture);
+    client.socket.write(post(PATH, good('a')) + post(PATH, good('b')).slice(0, -5));
+    await fixture.arrived(1);
+    client.socket.end();
+    await fixture.arrived(2);
+    expect(fixture.received.map(({ kind }) => kind)).toEqual(['infer', 'cancel']);
+  });
+
   it('does not touch the requests of others', async () => {
     const fixture = await serve({});
     const [leaver, stayer] = [await connection(fixture), await connection(fixture)];

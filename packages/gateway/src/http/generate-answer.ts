@@ -1,10 +1,13 @@
 import { type ErrorInfo, encodeGenerateResponse, errorInfo, type Outcome } from '@nereid/protocol';
 import type { FastifyReply } from 'fastify';
 import type { StreamedAnswer } from '../answer-queue.ts';
+import type { RequestBytes } from './request-bytes.ts';
 
 /** How a generate request is answered; `fail` sends an error in place of an answer that has not begun. */
 export interface GenerateReply {
   readonly reply: FastifyReply;
+  /** What the request holds. */
+  readonly account: RequestBytes;
   /** True once the server is stopping: answers then end their connection. */
   readonly closing: () => boolean;
   readonly fail: (error: ErrorInfo, status?: number) => void;

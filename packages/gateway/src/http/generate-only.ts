@@ -1,6 +1,7 @@
 import type { Outcome } from '@nereid/protocol';
 import type { StreamedAnswer } from '../answer-queue.ts';
 import { answerStatus, type GenerateReply, generateAnswer, isEndAlone, isUnavailable } from './generate-answer.ts';
+import { addBytes } from './request-bytes.ts';
 
 const NOT_ONE = Buffer.from(
   JSON.stringify({
@@ -16,7 +17,7 @@ const NOT_ONE = Buffer.from(
  * answer the model is cancelled.
  */
 export async function sendOnlyAnswer(
-  { reply, closing, fail }: GenerateReply,
+  { reply, account, closing, fail }: GenerateReply,
   answers: AsyncIterableIterator<StreamedAnswer>,
 ): Promise<void> {
   let first: Outcome | undefined;
@@ -37,9 +38,11 @@ export async function sendOnlyAnswer(
     fail(answer.error, answerStatus(answer));
     return;
   }
+  const body = answer === undefined || several ? NOT_ONE : answer.json;
+  addBytes(account, body.byteLength);
   const { raw } = reply.hijack();
   if (closing()) raw.setHeader('Connection', 'close');
   // In chunks, as Triton: without a length.
   raw.writeHead(answerStatus(answer ?? { error: undefined }), ['Content-Type', 'application/json']);
-  raw.end(answer === undefined || several ? NOT_ONE : answer.json);
+  raw.end(body);
 }

@@ -9,7 +9,7 @@ import { sendEvents } from './generate-events.ts';
 import { sendOnlyAnswer } from './generate-only.ts';
 import type { InferContext } from './infer.ts';
 import { modelOf } from './model-path.ts';
-import { readBody } from './read-body.ts';
+import { type Body, readBody } from './read-body.ts';
 
 /** POST /v2/models/{m}[/versions/{v}]/generate: the one answer of the model, as flat JSON. */
 export function generate(context: InferContext, request: FastifyRequest, reply: FastifyReply): void {
@@ -55,7 +55,8 @@ function answerGenerate(
     fail(COMPRESSED);
     return;
   }
-  readBody(request.raw, context.inputBytesMax, (body) => {
+  const account = context.openBytes(request.raw.socket, reply.raw);
+  const take = (body: Body) => {
     try {
       if (!body.ok) {
         fail(body.error);
@@ -73,12 +74,13 @@ function answerGenerate(
         return;
       }
       const answers = gateway.inferStream(decoded, context.clientSignal(request.raw.socket));
-      sendAnswers({ reply, closing, fail }, answers).catch(failed);
+      sendAnswers({ reply, account, closing, fail }, answers).catch(failed);
     } catch (thrown) {
       // Called from the socket: whatever is thrown past here would end the process.
       failed(thrown);
     }
-  });
+  };
+  readBody(request.raw, context.inputBytesMax, take, account);
 }
 
 const COMPRESSED: ErrorInfo = {

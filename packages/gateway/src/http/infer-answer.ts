@@ -10,6 +10,7 @@ import {
 import type { FastifyReply } from 'fastify';
 import { answerCoding } from './content-coding.ts';
 import { deflateParts } from './deflate.ts';
+import { addBytes, type RequestBytes } from './request-bytes.ts';
 
 /** Up to so many bytes, copying an answer's parts into one write is cheaper than several writes. */
 const JOINED_BYTES_MAX = 65_536;
@@ -24,10 +25,12 @@ export function sendInferResponse(
   response: InferResponse,
   request: Pick<DecodedRequest, 'outputs' | 'binaryDefault'>,
   closing: () => boolean,
+  account: RequestBytes,
 ): ErrorInfo | null {
   const formats = outputFormats(response, request);
   try {
     const encoded = encodeInferResponse(response, formats);
+    addBytes(account, lengthOf(encoded.parts));
     const accepted = reply.request.headers['accept-encoding'];
     if (accepted === undefined) writeAnswer(reply, answerHeaders(encoded), encoded.parts, closing);
     else sendAsAccepted(reply, encoded, accepted, closing);
@@ -47,7 +50,8 @@ function answerHeaders({ contentType, headerLength }: EncodedResponse): string[]
 function sendAsAccepted(reply: FastifyReply, encoded: EncodedResponse, accepted: string, closing: () => boolean): void {
   const coding = answerCoding(accepted);
   const headers = answerHeaders(encoded);
-  headers.push('Vary', 'Accept-Encoding');
+  // Takes the place of what CORS has set.
+  headers.push('Vary', reply.raw.hasHeader('Vary') ? 'Origin, Accept-Encoding' : 'Accept-Encoding');
   if (coding === 'identity') {
     writeAnswer(reply, headers, encoded.parts, closing);
     return;

@@ -12,7 +12,10 @@ import type { Log } from '@nereid/runtime';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { answerOutputs } from '../answer-outputs.ts';
 import type { Gateway } from '../gateway.ts';
+import { type ForwardsHeader, withForwardedHeaders } from '../header-forward.ts';
+import { inferShared } from '../infer-shared.ts';
 import type { ModelLookup } from '../model-lookup.ts';
+import type { SharedMemory } from '../shared-memory.ts';
 import { bodyCoding, CODINGS_TAKEN } from './content-coding.ts';
 import { sendError } from './errors.ts';
 import { sendInferResponse } from './infer-answer.ts';
@@ -21,6 +24,7 @@ import type { Inflate } from './inflate.ts';
 import { modelOf } from './model-path.ts';
 import { rawRequest } from './raw-request.ts';
 import { type Body, readEncodedBody } from './read-body.ts';
+import { type OpenRequestBytes, type RequestBytes, takeBytes } from './request-bytes.ts';
 
 export interface InferContext {
   readonly gateway: Gateway;
@@ -30,6 +34,10 @@ export interface InferContext {
   /** To the same limit. */
   readonly inflate: Inflate;
   readonly requestLimits: RequestLimits;
+  readonly openBytes: OpenRequestBytes;
+  readonly sharedMemory: SharedMemory;
+  /** The headers that models see as parameters; undefined for none. */
+  readonly forwards: ForwardsHeader | undefined;
   readonly clientSignal: (socket: Socket) => AbortSignal;
   /** True once the server is stopping: answers then end their connection. */
   readonly closing: () => boolean;
@@ -54,19 +62,22 @@ export function infer(context: InferContext, request: FastifyRequest, reply: Fas
     return;
   }
 
-  readEncodedBody(request.raw, context.inputBytesMax, context.inflate, (body) => {
+  const account = context.openBytes(request.raw.socket, reply.raw);
+  const take = (body: Body) => {
     try {
-      const decoded = decodeInfer(context, request, found.signature, version === '' ? '' : found.version, body);
+      const asked = version === '' ? '' : found.version;
+      const decoded = decodeInfer(context, request, found.signature, asked, body, account);
       if (!decoded.ok) {
         fail(decoded.error);
         return;
       }
       const { id } = decoded.value.request;
+      const signal = context.clientSignal(request.raw.socket);
       // Never rejects: an infer's failure is an outcome, and an answer without a form becomes an error.
-      void context.gateway.infer(decoded.value.request, context.clientSignal(request.raw.socket)).then((given) => {
+      void inferShared(context.gateway, context.sharedMemory, decoded.value, signal).then((given) => {
         const outcome = answerOutputs(given, decoded.value.outputs, found);
         const error = outcome.ok
-          ? sendInferResponse(reply, outcome.response, decoded.value, context.closing)
+          ? sendInferResponse(reply, outcome.response, decoded.value, context.closing, account)
           : outcome.error;
         if (error !== null) fail(error, id);
       });
@@ -75,16 +86,37 @@ export function infer(context: InferContext, request: FastifyRequest, reply: Fas
       if (!(thrown instanceof NereidError)) context.log.error({ err: thrown, model: name }, 'infer threw');
       fail(errorInfo(thrown));
     }
-  });
+  };
+  readEncodedBody(request.raw, context.inputBytesMax, context.inflate, take, account);
 }
 
 type Decoded =
   | { readonly ok: true; readonly value: DecodedRequest }
   | { readonly ok: false; readonly error: ErrorInfo };
 
-/** The request, or why not: what the codec finds it throws. */
+/** The request with the headers that are passed on, or why not: what the codec finds it throws. */
 export function decodeInfer(
-  context: Pick<InferContext, 'requestLimits'>,
+  context: Pick<InferContext, 'requestLimits' | 'sharedMemory' | 'forwards'>,
+  request: FastifyRequest,
+  signature: ModelSignature,
+  modelVersion: string,
+  body: Body,
+  account: RequestBytes,
+): Decoded {
+  const { sharedMemory, forwards } = context;
+  const read = sharedMemory.bytesRead;
+  const decoded = decodeBody(context, request, signature, modelVersion, body);
+  if (!decoded.ok) return decoded;
+  const shared = sharedMemory.bytesRead - read;
+  if (shared > 0 && !takeBytes(account, shared)) return { ok: false, error: account.inFlight.refusal() };
+  if (forwards === undefined) return decoded;
+  const { value } = decoded;
+  const parameters = withForwardedHeaders(value.request.parameters, request.raw.rawHeaders, forwards);
+  return { ok: true, value: { ...value, request: { ...value.request, parameters } } };
+}
+
+function decodeBody(
+  { requestLimits, sharedMemory }: Pick<InferContext, 'requestLimits' | 'sharedMemory'>,
   request: FastifyRequest,
   signature: ModelSignature,
   modelVersion: string,
@@ -101,7 +133,8 @@ export function decodeInfer(
     modelName: signature.name,
     modelVersion,
     headerLength: header.length,
-    limits: context.requestLimits,
+    limits: requestLimits,
+    readSharedMemory: sharedMemory.read,
   });
   return { ok: true, value };
 }

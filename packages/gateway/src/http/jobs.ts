@@ -1,4 +1,11 @@
-import { type ErrorInfo, errorInfo, NereidError, parseFailedReason, withRequestId } from '@nereid/protocol';
+import {
+  type DecodedRequest,
+  type ErrorInfo,
+  errorInfo,
+  NereidError,
+  parseFailedReason,
+  withRequestId,
+} from '@nereid/protocol';
 import { publicJobId, type StoredJob } from '@nereid/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type JobExpiry, type Jobs, jobVersion, requestIdOf } from '../jobs.ts';
@@ -9,7 +16,7 @@ import { sendInferResponse } from './infer-answer.ts';
 import { sendOwnError } from './jobs-error.ts';
 import { jobWishes, waitMs } from './jobs-headers.ts';
 import { modelOf } from './model-path.ts';
-import { readEncodedBody } from './read-body.ts';
+import { type Body, readEncodedBody } from './read-body.ts';
 
 export interface JobsContext {
   /** Undefined without Redis. */
@@ -43,14 +50,16 @@ export function submitJob(context: Context, request: FastifyRequest, reply: Fast
     refuse(context, reply, refusal);
     return;
   }
-  readEncodedBody(request.raw, context.inputBytesMax, context.inflate, (body) => {
+  const account = context.openBytes(request.raw.socket, reply.raw);
+  const take = (body: Body) => {
     if (!body.ok) {
       refuse(context, reply, body.error, body.tooLarge ? 413 : undefined);
       return;
     }
     answer(context, reply, async () => {
       const wishes = jobWishes(request.headers);
-      const decoded = decodeInfer(context, request, model.signature, version, body);
+      const decoded = decodeInfer(context, request, model.signature, version, body, account);
+      if (decoded.ok) refuseSharedOutputs(decoded.value);
       const submitted = decoded.ok ? await jobs.submit(decoded.value, model.signature, wishes) : decoded;
       if (!submitted.ok) {
         refuse(context, reply, submitted.error);
@@ -60,7 +69,16 @@ export function submitJob(context: Context, request: FastifyRequest, reply: Fast
       reply.code(202).header('Location', jobUrl(job));
       sendJob(context, reply, job, undefined);
     });
-  });
+  };
+  readEncodedBody(request.raw, context.inputBytesMax, context.inflate, take, account);
+}
+
+/** Its answer is asked for later, perhaps at another gateway, which does not know the region. */
+function refuseSharedOutputs({ outputs }: DecodedRequest): void {
+  const shared = outputs.find(({ sharedMemory }) => sharedMemory !== undefined);
+  if (shared === undefined) return;
+  const text = `a job does not put outputs into shared memory; leave 'shared_memory_region' of output '${shared.name}' out`;
+  throw new NereidError('UNSUPPORTED', text, { field: 'outputs.parameters.shared_memory_region' });
 }
 
 /** GET /v2/jobs/{id}[?wait=30s] */
@@ -100,7 +118,8 @@ export function jobResult(context: Context, request: FastifyRequest, reply: Fast
         break;
       case 'done': {
         const { response, request: forms } = result;
-        const error = sendInferResponse(reply, response, forms, context.closing);
+        const account = context.openBytes(request.raw.socket, reply.raw);
+        const error = sendInferResponse(reply, response, forms, context.closing, account);
         if (error !== null) refuse(context, reply, withRequestId(response, error));
         break;
       }

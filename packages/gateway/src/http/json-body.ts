@@ -2,10 +2,10 @@ import { type ErrorInfo, errorInfo, type JsonMember, NereidError, readMembers } 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { sendError } from './errors.ts';
 import type { InferContext } from './infer.ts';
-import { readBody } from './read-body.ts';
+import { type Body, readBody } from './read-body.ts';
 
 /** What the handlers of small JSON bodies need. */
-export type JsonBodyContext = Pick<InferContext, 'log' | 'inputBytesMax' | 'requestLimits' | 'closing'>;
+export type JsonBodyContext = Pick<InferContext, 'log' | 'inputBytesMax' | 'requestLimits' | 'openBytes' | 'closing'>;
 
 export type Members = ReadonlyMap<string, JsonMember>;
 
@@ -22,7 +22,8 @@ export function withMembers(
   mayBeEmpty: boolean,
   handle: (members: Members) => Promise<void> | void,
 ): void {
-  readBody(request.raw, context.inputBytesMax, (body) => {
+  const account = context.openBytes(request.raw.socket, reply.raw);
+  const take = (body: Body) => {
     const run = async () => {
       if (!body.ok) {
         refuse(context, reply, body.error);
@@ -35,7 +36,8 @@ export function withMembers(
       if (!(thrown instanceof NereidError)) context.log.error({ err: thrown, path: request.url }, 'request threw');
       refuse(context, reply, errorInfo(thrown));
     });
-  });
+  };
+  readBody(request.raw, context.inputBytesMax, take, account);
 }
 
 /** Answers with an error; once the server stops, as the last on its connection. */

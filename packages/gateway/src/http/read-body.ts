@@ -3,6 +3,7 @@ import { bodyTooLarge } from '@nereid/protocol';
 import { createBodyBytes } from './body-bytes.ts';
 import { bodyCoding } from './content-coding.ts';
 import type { Inflate, Inflated } from './inflate.ts';
+import { dropBytes, type RequestBytes, takeBytes } from './request-bytes.ts';
 
 /**
  * Of a body that is over its limit, so many times the limit are read and thrown away, so that the
@@ -10,17 +11,33 @@ import type { Inflate, Inflated } from './inflate.ts';
  */
 const DISCARD_FACTOR = 16;
 
-/** Not ok: over the limit, by its announced length or by what had come, or not to be inflated. */
+/**
+ * Not ok: over its own limit, by its announced length or by what had come, not to be inflated, or over
+ * the gateway's limit for all requests.
+ */
 export type Body = Inflated;
 
 /**
  * Reads a request's body and calls back once, or never where the client leaves before its end.
+ * `account`, if given, takes its bytes as they come.
  */
-export function readBody(request: IncomingMessage, bytes_max: number, done: (body: Body) => void): void {
+export function readBody(
+  request: IncomingMessage,
+  bytes_max: number,
+  done: (body: Body) => void,
+  account?: RequestBytes,
+): void {
   const announced = Number(request.headers['content-length'] ?? 0);
   const body = createBodyBytes(announced);
   let received = 0;
   let over = announced > bytes_max;
+
+  const refuse = (refused: Body) => {
+    over = true;
+    body.drop();
+    if (account !== undefined) dropBytes(account);
+    done(refused);
+  };
 
   const onData = (chunk: Buffer) => {
     received += chunk.length;
@@ -28,13 +45,9 @@ export function readBody(request: IncomingMessage, bytes_max: number, done: (bod
       if (received > bytes_max * DISCARD_FACTOR) request.destroy();
       return;
     }
-    if (received > bytes_max) {
-      over = true;
-      body.drop();
-      done(tooLarge(received, bytes_max));
-      return;
-    }
-    body.add(chunk);
+    if (received > bytes_max) refuse(tooLarge(received, bytes_max));
+    else if (account !== undefined && !takeBytes(account, chunk.length)) refuse(tooManyInFlight(account));
+    else body.add(chunk);
   };
 
   request.on('data', onData);
@@ -48,19 +61,29 @@ function tooLarge(length: number, bytes_max: number): Body {
   return { ok: false, error: bodyTooLarge(length, bytes_max), tooLarge: true };
 }
 
-/** As `readBody`, for a request whose `Content-Encoding` is taken; its limit is on both forms of the body. */
+function tooManyInFlight({ inFlight }: RequestBytes): Body {
+  return { ok: false, error: inFlight.refusal(), tooLarge: false };
+}
+
+/** As `readBody`, for a request whose `Content-Encoding` is taken; its limits are on both forms of the body. */
 export function readEncodedBody(
   request: IncomingMessage,
   bytes_max: number,
   inflate: Inflate,
   done: (body: Body) => void,
+  account?: RequestBytes,
 ): void {
   if (bodyCoding(request.headers['content-encoding']) === 'identity') {
-    readBody(request, bytes_max, done);
+    readBody(request, bytes_max, done, account);
     return;
   }
-  readBody(request, bytes_max, (body) => {
-    if (body.ok) inflate(body.bytes, done);
+  const take = (inflated: Body) => {
+    if (!inflated.ok || account === undefined || takeBytes(account, inflated.bytes.byteLength)) done(inflated);
+    else done(tooManyInFlight(account));
+  };
+  const inflateWhole = (body: Body) => {
+    if (body.ok) inflate(body.bytes, take);
     else done(body);
-  });
+  };
+  readBody(request, bytes_max, inflateWhole, account);
 }

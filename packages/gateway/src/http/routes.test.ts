@@ -109,8 +109,6 @@ describe('routes of Triton that this version does not have', () => {
   it.each([
     ['GET', '/v2/models/stats'],
     ['GET', '/v2/models/simple/stats'],
-    ['GET', '/v2/systemsharedmemory/status'],
-    ['POST', '/v2/cudasharedmemory/region/r/register'],
   ])('%s %s says so', async (method, url) => {
     const { http } = await httpFixture();
     const answer = await http.inject({ method: method as 'GET', url });

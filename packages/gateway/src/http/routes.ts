@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { RestrictedApis } from '../restricted.ts';
 import { sendError, sendJson } from './errors.ts';
 import { generate, generateStream } from './generate.ts';
 import { live, modelReady, ready } from './health.ts';
@@ -7,15 +8,17 @@ import { type JobsContext, jobQueue, jobResult, jobStatus, submitJob } from './j
 import { logging, setLogging } from './logging.ts';
 import { modelConfig, modelMetadata, serverMetadataText } from './metadata.ts';
 import { loadModel, repositoryIndex, unloadModel } from './repository.ts';
+import { type Route, restrictRoute } from './restrict-routes.ts';
 import type { ServicesContext } from './services-context.ts';
+import { sharedMemoryRoutes } from './shared-memory-routes.ts';
 import { setTraceSetting, traceSetting } from './trace.ts';
 
 export interface RoutesContext extends InferContext, JobsContext, ServicesContext {
   readonly serverId: string;
   readonly version: string;
+  /** The groups of routes that need a key. */
+  readonly restricted: RestrictedApis;
 }
-
-type Handler = (request: FastifyRequest, reply: FastifyReply) => void;
 
 /** Anything but nothing: the router would take an empty name too. */
 const MODEL = '/v2/models/:model(^.+$)';
@@ -28,7 +31,7 @@ const NAMED_REPOSITORY = `${REPOSITORY}/:repository(^.+$)`;
 const REPOSITORY_MODEL = 'models/:model(^.+$)';
 
 /** Every path served. */
-function routeTable(context: RoutesContext): readonly (readonly ['GET' | 'POST', string, Handler])[] {
+function routeTable(context: RoutesContext): readonly Route[] {
   const { gateway } = context;
   const server = serverMetadataText(context.serverId, context.version);
   return [
@@ -54,24 +57,25 @@ function routeTable(context: RoutesContext): readonly (readonly ['GET' | 'POST',
     ['GET', `${MODEL}/jobs/queue`, (request, reply) => jobQueue(context, request, reply)],
     ['GET', JOB, (request, reply) => jobStatus(context, request, reply)],
     ['GET', `${JOB}/result`, (request, reply) => jobResult(context, request, reply)],
+    ...sharedMemoryRoutes(context),
     ...settingRoutes(context),
     ...[REPOSITORY, NAMED_REPOSITORY].flatMap((repository) => repositoryRoutes(repository, context)),
   ];
 }
 
-function settingRoutes(context: RoutesContext): readonly (readonly ['GET' | 'POST', string, Handler])[] {
+function settingRoutes(context: RoutesContext): readonly Route[] {
   const traces = ['/v2/trace/setting', `${MODEL}/trace/setting`] as const;
   return [
     ['GET', '/v2/logging', (_request, reply) => logging(context, reply)],
     ['POST', '/v2/logging', (request, reply) => setLogging(context, request, reply)],
-    ...traces.flatMap((url): (readonly ['GET' | 'POST', string, Handler])[] => [
+    ...traces.flatMap((url): Route[] => [
       ['GET', url, (request, reply) => traceSetting(context, request, reply)],
       ['POST', url, (request, reply) => setTraceSetting(context, request, reply)],
     ]),
   ];
 }
 
-function repositoryRoutes(of: string, context: RoutesContext): readonly (readonly ['POST', string, Handler])[] {
+function repositoryRoutes(of: string, context: RoutesContext): readonly Route[] {
   return [
     ['POST', `${of}/index`, (request, reply) => repositoryIndex(context, request, reply)],
     ['POST', `${of}/${REPOSITORY_MODEL}/load`, (request, reply) => loadModel(context, request, reply)],
@@ -80,29 +84,38 @@ function repositoryRoutes(of: string, context: RoutesContext): readonly (readonl
 }
 
 /** Triton's routes that this version does not have: an answer that says so, not a bare 404. */
-const NOT_SERVED = [
-  '/v2/models/[^/]+(/versions/[0-9]+)?/stats',
-  '/v2/(system|cuda)sharedmemory(/region/[^/]+)?/(status|register|unregister)',
-].map(fullMatch);
+const NOT_SERVED = ['/v2/models/[^/]+(/versions/[0-9]+)?/stats'].map(fullMatch);
 
 /** Adds all routes, and the answers for what is none of them (evhtp's in Triton). */
 export function addRoutes(app: FastifyInstance, context: RoutesContext): void {
   const table = routeTable(context);
-  for (const [method, url, handler] of table) app.route({ method, url, handler });
+  const { restricted } = context;
+  for (const [method, url, handler] of table) {
+    app.route({ method, url, handler: restrictRoute(restricted, samplePath(url), handler) });
+  }
 
   const known = [...new Set(table.map(([, url]) => pathPattern(url)))].map(fullMatch);
   app.setNotFoundHandler((request, reply) => {
     const [path = ''] = request.url.split('?', 1);
     const matches = (pattern: RegExp) => pattern.test(path);
-    if (known.some(matches)) sendError(reply, { code: 'UNSUPPORTED', message: 'Method Not Allowed' }, 405);
-    else if (NOT_SERVED.some(matches)) notServed(request, reply);
+    if (known.some(matches)) restrictRoute(restricted, path, wrongMethod)(request, reply);
+    else if (NOT_SERVED.some(matches)) restrictRoute(restricted, path, notServed)(request, reply);
     else sendError(reply, { code: 'NOT_FOUND', message: 'Not Found' });
   });
+}
+
+function wrongMethod(_request: FastifyRequest, reply: FastifyReply): void {
+  sendError(reply, { code: 'UNSUPPORTED', message: 'Method Not Allowed' }, 405);
 }
 
 function notServed(request: FastifyRequest, reply: FastifyReply): void {
   const [path = ''] = request.url.split('?', 1);
   sendError(reply, { code: 'UNSUPPORTED', message: `this version does not serve ${request.method} ${path}` });
+}
+
+/** A path of the route. */
+function samplePath(url: string): string {
+  return url.replaceAll(/:(\w+)\([^/]*\)/g, (_, name: string) => (name === 'version' ? '1' : 'name'));
 }
 
 /** A route's path as a regular expression over a whole path. */

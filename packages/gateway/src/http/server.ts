@@ -1,21 +1,30 @@
-import { METHODS } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type IncomingMessage, METHODS } from 'node:http';
+import type { Server as TlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { LIMITS } from '@nereid/config';
-import { errorInfo, STOPPING } from '@nereid/protocol';
-import type { Clock, Log } from '@nereid/runtime';
+import { errorInfo } from '@nereid/protocol';
+import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type FastifyInstance, fastify } from 'fastify';
+import { type BytesInFlight, createBytesInFlight } from '../bytes-in-flight.ts';
 import type { Gateway } from '../gateway.ts';
+import type { ForwardsHeader } from '../header-forward.ts';
 import type { Jobs } from '../jobs.ts';
 import { listenError } from '../listen-error.ts';
 import { listenerUrl } from '../listener-url.ts';
+import type { RestrictedApis } from '../restricted.ts';
 import type { Services } from '../services.ts';
-import { createClientErrorHandler, refuseOnSocket } from './client-error.ts';
+import { createSharedMemory, type SharedMemory } from '../shared-memory.ts';
+import { createClientErrorHandler } from './client-error.ts';
 import { createClientSignals } from './client-signal.ts';
-import { currentAnswer } from './current-answer.ts';
+import { trackConnections } from './connections.ts';
+import { addCors } from './cors.ts';
 import { sendError } from './errors.ts';
+import { type HttpTls, tlsOptions, watchHttpTls } from './http-tls.ts';
 import { createInflate } from './inflate.ts';
 import { rawPath } from './raw-path.ts';
+import { createRequestBytes } from './request-bytes.ts';
 import { addRoutes } from './routes.ts';
+import { createUnreadAnswers } from './unread-answers.ts';
 
 export interface HttpServerOptions {
   readonly gateway: Gateway;
@@ -34,6 +43,20 @@ export interface HttpServerOptions {
   readonly port: number;
   /** A larger body is refused with 400. */
   readonly maxInputBytes: number;
+  /** Groups of routes that need a key; none without it. */
+  readonly restricted?: RestrictedApis | undefined;
+  /** Headers that models see as parameters of infer requests; none without it. */
+  readonly forwards?: ForwardsHeader | undefined;
+  /** Serves HTTP over TLS only. */
+  readonly tls?: HttpTls | undefined;
+  /** Origins whose web pages may call, or `*`; none without it. */
+  readonly corsOrigins?: readonly string[] | undefined;
+  /** Of this gateway, whatever door they came by. Without it nothing can be registered. */
+  readonly sharedMemory?: SharedMemory | undefined;
+  /** Of this gateway, whatever door they came by; of this server alone without it. */
+  readonly bytesInFlight?: BytesInFlight | undefined;
+  /** How long a client may leave its answers unread. */
+  readonly answerUnreadTimeoutMs?: number;
   /** All header lines of a request together; more is 431. */
   readonly headerBytesMax?: number;
   /** From a connection's first byte to the end of the header; longer is 408. */
@@ -64,33 +87,20 @@ const PARAM_LENGTH_MAX = LIMITS.header_bytes_max;
 
 /** The KServe v2 HTTP endpoint: decodes, calls the gateway, encodes. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
-  const { gateway, clock, log } = options;
-  const requestTimeoutMs = options.requestTimeoutMs ?? LIMITS.request_timeout_ms;
+  const { clock, log, tls } = options;
   let closing = false;
-  const app = fastify({
-    logger: false,
-    exposeHeadRoutes: false,
-    // Requests on connections still open while stopping get the gateway's own answer.
-    return503OnClosing: false,
-    requestTimeout: requestTimeoutMs,
-    keepAliveTimeout: options.keepAliveTimeoutMs ?? LIMITS.keep_alive_timeout_ms,
-    http: {
-      headersTimeout: Math.min(options.headersTimeoutMs ?? LIMITS.header_timeout_ms, requestTimeoutMs),
-      connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, requestTimeoutMs),
-      maxHeaderSize: options.headerBytesMax ?? LIMITS.header_bytes_max,
-    },
-    routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
-    rewriteUrl: (request) => rawPath(request.url ?? '/'),
-    clientErrorHandler: createClientErrorHandler(log),
+  const app = createApp(options);
+  const unread = createUnreadAnswers({
+    clock,
+    log,
+    // Assigned below, before the first of them.
+    connections: () => connections.open,
+    timeoutMs: options.answerUnreadTimeoutMs ?? LIMITS.answer_unread_timeout_ms,
   });
-  const connections = trackConnections(app);
-  readBodiesInHandlers(app);
-  app.setErrorHandler((thrown, request, reply) => {
-    log.error({ err: thrown, path: request.url }, 'request handler failed');
-    sendError(reply, errorInfo(thrown));
-  });
+  const connections = trackConnections(app.server, tls !== undefined, unread.watch);
+  let tlsWatch: Timer | undefined;
   addRoutes(app, {
-    gateway,
+    gateway: options.gateway,
     services: options.services,
     jobs: options.jobs,
     redisHint: options.redisHint ?? REDIS_HINT,
@@ -104,6 +114,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       elements_max: LIMITS.json_elements_max,
       bytes_max: options.maxInputBytes,
     },
+    restricted: options.restricted ?? new Map(),
+    forwards: options.forwards,
+    sharedMemory: options.sharedMemory ?? createSharedMemory(false),
+    openBytes: createRequestBytes(options.bytesInFlight ?? createBytesInFlight(LIMITS.bytes_in_flight_max)),
     clientSignal: createClientSignals(),
     closing: () => closing,
   });
@@ -113,15 +127,18 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       const { address, port } = options;
       try {
         await app.listen({ host: address, port });
-        return { url: listenerUrl(app.server.address() as AddressInfo) };
       } catch (cause) {
         throw listenError(cause, address, port, 'http');
       }
+      if (tls !== undefined) tlsWatch = watchHttpTls(tls, app.server as TlsServer, clock, log);
+      return { url: listenerUrl(app.server.address() as AddressInfo, tls === undefined ? 'http' : 'https') };
     },
     async close(deadlineMs) {
       closing = true;
-      const timer = clock.at(clock.nowUs() + deadlineMs * 1000, () => app.server.closeAllConnections());
-      for (const socket of connections) endUnlessRunning(socket);
+      tlsWatch?.cancel();
+      unread.close();
+      const timer = clock.at(clock.nowUs() + deadlineMs * 1000, connections.cut);
+      connections.endIdle();
       await app.close();
       timer.cancel();
     },
@@ -129,23 +146,37 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   };
 }
 
-/**
- * Ends a connection without a whole request on it. Node would wait for what has sent nothing or a
- * part of a request, as long as that may take to come, so one slow client would hold up every stop.
- */
-function endUnlessRunning(socket: Socket): void {
-  const current = currentAnswer(socket);
-  if (current === null) socket.destroySoon();
-  else if (!current.req.complete && !current.headersSent) refuseOnSocket(socket, STOPPING);
-}
-
-function trackConnections(app: FastifyInstance): ReadonlySet<Socket> {
-  const connections = new Set<Socket>();
-  app.server.on('connection', (socket) => {
-    connections.add(socket);
-    socket.once('close', () => connections.delete(socket));
+/** Fastify without routes, set up so that handlers see requests as Triton's do. */
+function createApp(options: HttpServerOptions): FastifyInstance {
+  const { log, tls } = options;
+  const requestTimeoutMs = options.requestTimeoutMs ?? LIMITS.request_timeout_ms;
+  const http = {
+    headersTimeout: Math.min(options.headersTimeoutMs ?? LIMITS.header_timeout_ms, requestTimeoutMs),
+    connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, requestTimeoutMs),
+    maxHeaderSize: options.headerBytesMax ?? LIMITS.header_bytes_max,
+  };
+  const common = {
+    logger: false,
+    exposeHeadRoutes: false,
+    // Requests on connections still open while stopping get the gateway's own answer.
+    return503OnClosing: false,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: options.keepAliveTimeoutMs ?? LIMITS.keep_alive_timeout_ms,
+    routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
+    rewriteUrl: (request: IncomingMessage) => rawPath(request.url ?? '/'),
+    clientErrorHandler: createClientErrorHandler(log),
+  };
+  const app =
+    tls === undefined
+      ? fastify({ ...common, http })
+      : (fastify({ ...common, https: { ...http, ...tlsOptions(tls) } }) as unknown as FastifyInstance);
+  readBodiesInHandlers(app);
+  addCors(app, options.corsOrigins ?? []);
+  app.setErrorHandler((thrown, request, reply) => {
+    log.error({ err: thrown, path: request.url }, 'request handler failed');
+    sendError(reply, errorInfo(thrown));
   });
-  return connections;
+  return app;
 }
 
 /**

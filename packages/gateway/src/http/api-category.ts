@@ -1,0 +1,30 @@
+import type { ApiCategory } from '../restricted.ts';
+
+const MODEL = '/v2/models/[^/]+(?:/versions/[0-9]+)?';
+
+/**
+ * Which group of `--http-restricted-api` a path belongs to (the calls of http_server.cc). Of our own
+ * routes jobs are inference, and the description of the models is metadata.
+ */
+const CATEGORIES: readonly (readonly [ApiCategory, RegExp])[] = [
+  ['health', new RegExp(`^(?:/v2/health/(?:live|ready)|${MODEL}/ready)$`)],
+  // Before the metadata of a model of that name, which it hides.
+  ['statistics', new RegExp(`^(?:/v2/models/stats|${MODEL}/stats)$`)],
+  ['metadata', new RegExp(`^(?:/v2|${MODEL}|/openapi(?:\\.json|/.*)?)$`)],
+  ['model-config', new RegExp(`^${MODEL}/config$`)],
+  [
+    'inference',
+    new RegExp(
+      `^(?:${MODEL}/(?:infer|generate|generate_stream|jobs|jobs/.+|batches)|/v2/(?:jobs|batches|blobs)(?:/.+)?)$`,
+    ),
+  ],
+  ['trace', /^\/v2(?:\/models\/[^/]+)?\/trace\/setting$/],
+  ['logging', /^\/v2\/logging$/],
+  ['model-repository', /^\/v2\/repository\/.+$/],
+  ['shared-memory', /^\/v2\/(?:system|cuda)sharedmemory\/.+$/],
+];
+
+/** The group of a path without its query; undefined for one that no group has. */
+export function apiCategory(path: string): ApiCategory | undefined {
+  return CATEGORIES.find(([, pattern]) => pattern.test(path))?.[0];
+}

@@ -1,0 +1,19 @@
+import { compileForwardPattern, type HttpServerOptions, parseRestricted, readHttpTlsFiles } from '@nereid/gateway';
+import type { HttpOptions } from './server-options.ts';
+import { settingValue } from './setting-value.ts';
+
+/** What only its user can judge of the HTTP options, read: a pattern, keys, files. */
+export type HttpSettings = Pick<HttpServerOptions, 'restricted' | 'forwards' | 'tls' | 'corsOrigins'>;
+
+/** Throws INVALID_ARG that names the flag where one of them cannot be used. */
+export function httpSettings(http: HttpOptions): HttpSettings {
+  const { headerForwardPattern, restrictedApi, tls, corsOrigins } = http;
+  return {
+    restricted: settingValue(parseRestricted(restrictedApi ?? [])),
+    ...(headerForwardPattern === undefined
+      ? {}
+      : { forwards: settingValue(compileForwardPattern(headerForwardPattern)) }),
+    ...(tls === undefined ? {} : { tls: { files: tls, contents: settingValue(readHttpTlsFiles(tls)) } }),
+    ...(corsOrigins === undefined ? {} : { corsOrigins }),
+  };
+}
