@@ -14,6 +14,8 @@ const PROCESS_ID = /(?:gw|co|wk)-[0-9a-z]+/g;
  * registered.
  */
 const CLUSTER_KEYS = ['meta', 'writers', 'writers-until', 'records', 'record-versions', 'values', 'value-versions'];
+/** What was counted of those models. */
+const STATISTICS = `${PREFIX}statistics:{all}`;
 /** While one lives. */
 const LIVING_KEYS = ['processes', 'processes-until', 'owners', 'owners-until'];
 /** Of a queue whose jobs have all ended: BullMQ's notes and events, and those that are kept. */
@@ -48,6 +50,7 @@ async function look(redis, live, blobs, queues) {
 }
 
 function isOfTheLiving(key, ids, live) {
+  if (key === STATISTICS) return true;
   if (key.startsWith(DIRECTORY)) {
     const name = key.slice(DIRECTORY.length);
     return CLUSTER_KEYS.includes(name) || (live > 0 && LIVING_KEYS.includes(name));

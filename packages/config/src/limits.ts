@@ -21,6 +21,7 @@ export const LIMITS = {
   requests_queued_max: 65_536,
   stream_unread_chunks_max: 16_384,
   stream_unread_bytes_max: 67_108_864,
+  responses_counted_max: 1_024,
   mailbox_messages_max: 65_536,
   mailbox_bytes_max: 1_073_741_824,
   blob_bytes_max: 1_073_741_824,
@@ -63,6 +64,7 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   requests_queued_max: 'Requests waiting in one model version where its config sets no `max_queue_size`.',
   stream_unread_chunks_max: 'Answers of one stream that its client has not read; one more ends the stream with 503.',
   stream_unread_bytes_max: 'Bytes of those answers; an answer that begins beyond it ends the stream with 503.',
+  responses_counted_max: 'Answers of one stream that `response_stats` tells of one by one, the first ones.',
   mailbox_messages_max: "Unread messages in one process's mailbox; one more is refused as a full queue.",
   mailbox_bytes_max: "Bytes of unread messages in one process's mailbox; more are refused as a full queue.",
   blob_bytes_max:

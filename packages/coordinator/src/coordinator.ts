@@ -1,9 +1,10 @@
 import { DEFAULTS, LIMITS, type ModelRecord } from '@nereid/config';
-import { type ErrorInfo, errorInfo, type Message, NereidError, NO_HOLDER, type ProcessId } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, NereidError, NO_HOLDER, type ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, type Registry } from '@nereid/runtime';
 import {
   type Directory,
   type JobQueues,
+  type KeptTotals,
   type Mailbox,
   type ProcessRecord,
   type Timing,
@@ -18,10 +19,11 @@ import type { ModelReader } from './model-reader.ts';
 import { isIdle, type OwnedModel } from './owned-model.ts';
 import { createOwner, type Owner } from './owner.ts';
 import { createReaper } from './reaper.ts';
+import { type Receivers, receive } from './receive.ts';
 import { createRepositoryTell } from './repository-tell.ts';
 import { startupModels } from './startup-models.ts';
+import { createStatisticsKeeper } from './statistics-keeper.ts';
 import { createStatisticsMetrics, type StatisticsMetrics } from './statistics-metrics.ts';
-import { passOnSigns } from './stream-signs.ts';
 import { createTicks, type Ticks } from './ticks.ts';
 
 export interface CoordinatorOptions {
@@ -49,6 +51,8 @@ export interface CoordinatorParts {
   readonly reader: ModelReader;
   /** Where jobs are; without them only requests are served. */
   readonly jobs?: JobQueues | undefined;
+  /** Where what was counted outlives its owner; without it each owner counts from 0. */
+  readonly totals?: KeptTotals | undefined;
   readonly options: CoordinatorOptions;
   /**
    * When to look for free leases and to ask after what is out. Absent: all roles are in this process,
@@ -112,6 +116,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   const models = new Map<string, OwnedModel>();
   const conditions = createConditions();
   const tellRepository = createRepositoryTell({ ...parts, controlMode: options.controlMode });
+  const keeper = createStatisticsKeeper({ log, models, totals: parts.totals });
   const look = createLeaseLook({ id, directory, look_ms: (parts.timing ?? timing()).lease_look_ms });
   /** Named by the control mode at start. */
   let wanted: readonly string[] = [];
@@ -122,8 +127,10 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   let running: Running | undefined;
 
   const open = (): Running => {
+    let receivers: Receivers | undefined;
     const mailbox = parts.transport.open(id, (messages) => {
-      for (const message of messages) take(message);
+      if (receivers === undefined) return;
+      for (const message of messages) receive(receivers, message);
     });
     const metrics = createStatisticsMetrics(parts.registry);
     const intake = createIntake({
@@ -157,6 +164,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       directory,
       reader: parts.reader,
       metrics,
+      keeper,
       conditions,
       models,
       stopping: () => stopping,
@@ -183,6 +191,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       unwatch();
       unlisten();
     };
+    receivers = { log, mailbox, directory, models, keeper, intake, owner, jobs };
     return { mailbox, metrics, intake, jobs, owner, ticks: createTicks(clock), unlink };
   };
 
@@ -197,7 +206,8 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       owner.probe(times);
     });
     ticks.every(times.repository_look_ms, () => void tellRepository());
-    const reaper = createReaper({ id, directory });
+    ticks.every(times.statistics_keep_ms, () => void keeper.keep());
+    const reaper = createReaper({ id, directory, totals: parts.totals });
     ticks.every(times.probe_worker_ms, () => {
       reaper.reap().catch((error) => log.warn({ err: error }, 'records without an owner not reaped'));
     });
@@ -237,37 +247,6 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     const goesOn = (process: ProcessRecord) => process.id !== id && !process.draining;
     const others = [...directory.processes('coordinator'), ...directory.processes('gateway')];
     return parts.timing !== undefined && others.some(goesOn);
-  };
-
-  const take = (message: Message) => {
-    if (running === undefined) return;
-    const { intake, jobs, mailbox, owner } = running;
-    switch (message.kind) {
-      case 'infer':
-        intake.infer(message);
-        break;
-      case 'cancel':
-        intake.cancel(message);
-        break;
-      case 'done':
-        owner.done(message);
-        break;
-      case 'described':
-        owner.described(message);
-        passOnSigns(mailbox, message);
-        break;
-      case 'response':
-        jobs?.response(message);
-        break;
-      case 'missing':
-        jobs?.missing(message);
-        break;
-      case 'refused':
-        owner.refused(message).catch((error) => log.error({ err: error, model: message.model }, 'lease not renewed'));
-        break;
-      default:
-        log.warn({ kind: message.kind }, 'message that no coordinator takes');
-    }
   };
 
   const ownerNow = (): Owner => {

@@ -1,5 +1,4 @@
 import {
-  type BatchTiming,
   CANCELLED,
   type CancelMessage,
   compareEpochs,
@@ -14,10 +13,19 @@ import {
 import type { Timer } from '@nereid/runtime';
 import { type BatchTimes, type Decision, type InstanceKey, nextMeanTimes, type ScheduleEvent } from '@nereid/scheduler';
 import { createInstancePlaces } from './instance-places.ts';
-import { countSuccess } from './model-statistics.ts';
+import { countExecution, countFailure, countSuccess } from './model-statistics.ts';
 import { DEADLINE_PASSED, INSTANCE_LOST } from './request-error.ts';
+import { countResponses, countWholeAnswers } from './response-counts.ts';
 import { createRunningElsewhere } from './running-elsewhere.ts';
-import { behindOthers, executeMessage, outSinceUs, type SentBatch, unlistedBatches } from './sent-batch.ts';
+import {
+  batchTimes,
+  behindOthers,
+  executeMessage,
+  hasRun,
+  outSinceUs,
+  type SentBatch,
+  unlistedBatches,
+} from './sent-batch.ts';
 import type { OwnedRequest, QueueParts, VersionQueue } from './version-queue.ts';
 
 interface Entry {
@@ -140,7 +148,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   /** Ends a request that no worker answers. */
   const end = (request: OwnedRequest, error: ErrorInfo, reason: FailureReason) => {
     if (!entries.has(request.id)) return;
-    statistics.failure[reason]++;
+    countFailure(statistics, reason, request.arrivedUs, clock.nowUs());
     parts.answer(request.message, error);
     forget(request.id);
   };
@@ -195,18 +203,13 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   const settle = (request: OwnedRequest, sentUs: number, done: DoneEntry, message: DoneMessage) => {
     switch (done.result) {
       case 'ok':
-        countSuccess(
-          statistics,
-          request.rows,
-          { arrivedUs: request.arrivedUs, sentUs, doneUs: clock.nowUs() },
-          message.timing,
-        );
+        countSuccess(statistics, request.rows, request.arrivedUs, sentUs, clock.nowUs(), message.timing);
         break;
       case 'error':
-        statistics.failure.BACKEND++;
+        countFailure(statistics, 'BACKEND', request.arrivedUs, clock.nowUs());
         break;
       case 'cancelled':
-        statistics.failure.CANCELED++;
+        countFailure(statistics, 'CANCELED', request.arrivedUs, clock.nowUs());
         break;
       case 'duplicate':
         // The first copy is counted where it runs.
@@ -236,15 +239,25 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     forget(request.id);
   };
 
+  /** `rows`: of the requests that were in the batch when it ran. */
+  const countBatch = ({ timing, entries: done, responses }: DoneMessage, rows: number) => {
+    countExecution(statistics, rows, timing, clock.wallMs());
+    if (responses !== undefined) countResponses(statistics.responses, responses);
+    else if (parts.decoupled) countWholeAnswers(statistics.responses, done, timing);
+  };
+
   /** Of a batch that an earlier owner sent, or this one before its worker was held for gone. */
   const otherDone = (message: DoneMessage) => {
+    let rows = 0;
     for (const done of message.entries) {
       const entry = entries.get(done.id);
+      // What has not come here again is one row for all that is known of it.
+      if (hasRun(done)) rows += entry?.request.rows ?? 1;
       if (elsewhere.worker(done.id) !== message.worker) continue;
       elsewhere.delete(done.id);
       if (entry?.elsewhere === message.worker) settle(entry.request, entry.request.arrivedUs, done, message);
     }
-    if (message.executed) statistics.executions++;
+    if (message.executed) countBatch(message, rows);
     places.otherLeft(`${message.worker}/${message.instance}`);
   };
 
@@ -333,17 +346,20 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       }
       const batch = closeBatch(message.batch);
       if (batch === undefined) return;
-      if (message.executed) {
-        statistics.executions++;
-        means = nextMeanTimes(means, batchTimes(message.timing, clock.nowUs() - batch.sentUs));
-      }
+      if (message.executed) means = nextMeanTimes(means, batchTimes(message.timing, clock.nowUs() - batch.sentUs));
       if (message.entries.some(({ result }) => result === 'noslot')) places.withdraw(message.worker);
+      let rows = 0;
       for (const [index, request] of batch.requests.entries()) {
         const inOrder = message.entries[index];
         const result = inOrder?.id === request.id ? inOrder : message.entries.find(({ id }) => id === request.id);
-        if (result === undefined) retry(request);
-        else settle(request, batch.sentUs, result, message);
+        if (result === undefined) {
+          retry(request);
+          continue;
+        }
+        if (hasRun(result)) rows += request.rows;
+        settle(request, batch.sentUs, result, message);
       }
+      if (message.executed) countBatch(message, rows);
       places.offer(batch.instance);
     },
     undelivered(number, sent) {
@@ -373,10 +389,4 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     },
   };
   return self;
-}
-
-/** `outUs`: from its sending until its worker's word that it is over. */
-function batchTimes({ waitNs, inputNs, inferNs, outputNs }: BatchTiming, outUs: number): BatchTimes {
-  const runUs = (inputNs + inferNs + outputNs) / 1000;
-  return { runUs, wayUs: outUs - waitNs / 1000 - runUs };
 }

@@ -4,7 +4,7 @@
  */
 import { timing } from '@nereid/transport';
 import { afterEach, expect } from 'vitest';
-import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
+import type { Coordinator, CoordinatorOptions, CoordinatorParts } from './coordinator.ts';
 import { type FakeCluster, type FakeWorker, fakeCluster, fakeModel, settle } from './fake-cluster.ts';
 
 const started: { readonly cluster: FakeCluster; readonly coordinators: Set<Coordinator> }[] = [];
@@ -19,8 +19,12 @@ afterEach(async () => {
 });
 
 /** Coordinators in separate processes, `co-1` started. */
-export async function startedCluster(models = [fakeModel('m')], options: Partial<CoordinatorOptions> = {}) {
-  const made = fakeCluster(models, { instanceDepth: 1, ...options }, { timing: timing() });
+export async function startedCluster(
+  models = [fakeModel('m')],
+  options: Partial<CoordinatorOptions> = {},
+  more: Pick<CoordinatorParts, 'totals'> = {},
+) {
+  const made = fakeCluster(models, { instanceDepth: 1, ...options }, { timing: timing(), ...more });
   const coordinators = new Set<Coordinator>();
   started.push({ cluster: made, coordinators });
   const states = new Set<string>();

@@ -6,6 +6,7 @@ import {
   type CarriedOutcome,
   type CarriedTensor,
   type ControlMessage,
+  type CountedMessage,
   type DoneEntry,
   type Epoch,
   type ErrorInfo,
@@ -15,6 +16,7 @@ import {
   type Message,
   NereidError,
   NOT_HELD,
+  type ResponseTimes,
   type RunningMessage,
   type RunningStream,
   type StaleMessage,
@@ -72,7 +74,7 @@ export type FakeCluster = ReturnType<typeof fakeCluster>;
 export function fakeCluster(
   models: readonly ModelSource[],
   options: Partial<CoordinatorOptions> = {},
-  more: Pick<CoordinatorParts, 'jobs' | 'timing'> = {},
+  more: Pick<CoordinatorParts, 'jobs' | 'timing' | 'totals'> = {},
 ) {
   const clock = virtualClock();
   const lane = fakeLane();
@@ -205,7 +207,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
       worker.describe(model);
     },
     /** Ends the oldest batch: answers its requests and says done. */
-    finish(result: DoneEntry['result'] = 'ok', executed = true): ExecuteMessage {
+    finish(result: DoneEntry['result'] = 'ok', executed = true, responses?: ResponseTimes): ExecuteMessage {
       const execute = executes.shift();
       if (execute === undefined) throw new Error('no batch to finish');
       const error: ErrorInfo | null = result === 'error' ? { code: 'INTERNAL', message: 'model failed' } : null;
@@ -243,6 +245,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
         timing: { waitNs: 1_000_500, inputNs: 2_000_999, inferNs: 3_000_000, outputNs: 4_000_000 },
         executed,
         entries: execute.entries.map((entry) => ({ id: entry.id, result, error })),
+        ...(responses === undefined ? {} : { responses }),
       });
       return execute;
     },
@@ -314,8 +317,10 @@ export type FakeGateway = ReturnType<typeof fakeGateway>;
 /** A gateway that sends what it is told and keeps all answers. */
 function fakeGateway(id: string, transport: Transport, directory: Directory<ModelRecord>) {
   let g = 0;
+  let questions = 0;
   const outcomes = new Map<string, CarriedOutcome[]>();
   const stale: StaleMessage[] = [];
+  const counted: CountedMessage[] = [];
   const running: RunningMessage[] = [];
   /** Ids of requests whose data a worker did not find. */
   const missing: string[] = [];
@@ -324,6 +329,7 @@ function fakeGateway(id: string, transport: Transport, directory: Directory<Mode
       if (message.kind === 'stale') stale.push(message);
       else if (message.kind === 'running') running.push(message);
       else if (message.kind === 'missing') missing.push(message.id);
+      else if (message.kind === 'counted') counted.push(message);
       if (message.kind !== 'response') continue;
       outcomes.set(message.id, [...(outcomes.get(message.id) ?? []), message.outcome]);
     }
@@ -332,6 +338,7 @@ function fakeGateway(id: string, transport: Transport, directory: Directory<Mode
   return {
     id,
     stale,
+    counted,
     running,
     missing,
     /** Sends a request; its id. */
@@ -355,6 +362,12 @@ function fakeGateway(id: string, transport: Transport, directory: Directory<Mode
       };
       mailbox.send(message.epoch.owner, message);
       return message.id;
+    },
+    /** Asks what has been counted of version 1, or others; the id of the question. */
+    count(model: string, versions = ['1'], epoch = epochOf(model)): string {
+      const question = `${id}:c${++questions}`;
+      mailbox.send(epoch.owner, { kind: 'count', model, epoch, id: question, versions });
+      return question;
     },
     cancel(model: string, requestId: string, epoch = epochOf(model)) {
       mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id: requestId, g: 0, low: 1, session: null });

@@ -50,12 +50,14 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       }),
       instanceDepth: depth,
       statistics,
+      decoupled: model.signature.decoupled,
       answer,
       idle,
       holdsLease: () => parts.holdsLease(model),
       leaseLost: () => parts.leaseLost(model),
     });
     version.queue = queue;
+    version.statistics = statistics;
     version.hideMetrics = metrics.add({
       model: model.name,
       version: version.version,
@@ -74,6 +76,7 @@ export function closeQueues(model: OwnedModel): void {
   for (const version of model.versions) {
     version.queue?.close(STOPPING);
     version.queue = undefined;
+    version.statistics = undefined;
     version.hideMetrics?.();
     version.hideMetrics = undefined;
   }

@@ -68,7 +68,7 @@ describe('model statistics', () => {
     cluster.gateway.infer(fakeRequest('m', { shape: [8, 4] }));
     await settle();
     await cluster.pass(1);
-    await cluster.pass(10);
+    await cluster.pass(11);
     cluster.worker.finish();
     await settle();
     expect(await scrape(cluster)).toEqual({
@@ -76,7 +76,7 @@ describe('model statistics', () => {
       nv_inference_request_success: 2,
       nv_inference_count: 9,
       nv_inference_exec_count: 1,
-      nv_inference_request_duration_us: 2 * 11_000,
+      nv_inference_request_duration_us: 2 * 12_000,
       // 1000 µs in the queue and 1000.5 µs at the worker, cut to whole ones.
       nv_inference_queue_duration_us: 2 * 2_000,
       // 2000.999 µs.

@@ -1,4 +1,15 @@
 import type { BatchTiming, FailureReason } from '@nereid/protocol';
+import type { ResponseCounts } from './response-counts.ts';
+
+export const FAILURE_REASONS: readonly FailureReason[] = ['REJECTED', 'CANCELED', 'BACKEND', 'OTHER'];
+
+/** Executions with so many rows, and how long their phases took in all. */
+export interface BatchCounts {
+  executions: number;
+  inputNs: number;
+  inferNs: number;
+  outputNs: number;
+}
 
 /**
  * What one model version has done since it was loaded, counted as Triton does (infer_stats.cc).
@@ -8,52 +19,120 @@ export interface ModelStatistics {
   /** Successful requests; one of many rows counts once. */
   success: number;
   readonly failure: Record<FailureReason, number>;
+  failNs: number;
   /** Rows of successful requests. */
   inferences: number;
   /** Batches that reached the model, failed ones too. */
   executions: number;
-  /** Sums over successful requests, microseconds. Each request of a batch adds the batch's whole phases. */
+  /** When the last of them ended, wall clock, milliseconds since the epoch; 0 for none. */
+  lastInferenceMs: number;
+  /** Sums over successful requests. Each request of a batch adds the batch's whole phases. */
+  requestNs: number;
+  queueNs: number;
+  inputNs: number;
+  inferNs: number;
+  outputNs: number;
+  /** The same in microseconds, each addend cut to whole ones as Triton cuts those of its metrics. */
   requestUs: number;
   queueUs: number;
   inputUs: number;
   inferUs: number;
   outputUs: number;
+  /** By rows; no more than the model's largest batch has. */
+  readonly batches: Map<number, BatchCounts>;
+  /** Of a decoupled model, by the position of the answer in its stream. */
+  readonly responses: ResponseCounts[];
 }
 
 export function createModelStatistics(): ModelStatistics {
   return {
     success: 0,
     failure: { REJECTED: 0, CANCELED: 0, BACKEND: 0, OTHER: 0 },
+    failNs: 0,
     inferences: 0,
     executions: 0,
+    lastInferenceMs: 0,
+    requestNs: 0,
+    queueNs: 0,
+    inputNs: 0,
+    inferNs: 0,
+    outputNs: 0,
     requestUs: 0,
     queueUs: 0,
     inputUs: 0,
     inferUs: 0,
     outputUs: 0,
+    batches: new Map(),
+    responses: [],
   };
 }
 
-/** Where a request's time went, microseconds. */
-export interface RequestTimes {
-  readonly arrivedUs: number;
-  /** Sent to its worker. */
-  readonly sentUs: number;
-  readonly doneUs: number;
-}
-
-/** Counts a successful request. Each duration is cut to whole microseconds, as Triton cuts its own. */
+/** Counts a successful request: `arrivedUs` here, `sentUs` to its worker, `doneUs` told of by it. */
 export function countSuccess(
   statistics: ModelStatistics,
   rows: number,
-  times: RequestTimes,
+  arrivedUs: number,
+  sentUs: number,
+  doneUs: number,
   timing: BatchTiming,
 ): void {
+  const queueNs = Math.trunc((sentUs - arrivedUs) * 1000 + timing.waitNs);
+  const inputNs = Math.trunc(timing.inputNs);
+  const inferNs = Math.trunc(timing.inferNs);
+  const outputNs = Math.trunc(timing.outputNs);
+  // Two clocks measure it, and what an earlier owner sent out began before it came here.
+  const requestNs = Math.max(Math.trunc((doneUs - arrivedUs) * 1000), queueNs + inputNs + inferNs + outputNs);
   statistics.success++;
   statistics.inferences += rows;
-  statistics.requestUs += Math.trunc(times.doneUs - times.arrivedUs);
-  statistics.queueUs += Math.trunc(times.sentUs - times.arrivedUs + timing.waitNs / 1000);
-  statistics.inputUs += Math.trunc(timing.inputNs / 1000);
-  statistics.inferUs += Math.trunc(timing.inferNs / 1000);
-  statistics.outputUs += Math.trunc(timing.outputNs / 1000);
+  statistics.requestNs += requestNs;
+  statistics.queueNs += queueNs;
+  statistics.inputNs += inputNs;
+  statistics.inferNs += inferNs;
+  statistics.outputNs += outputNs;
+  statistics.requestUs += Math.trunc(requestNs / 1000);
+  statistics.queueUs += Math.trunc(queueNs / 1000);
+  statistics.inputUs += Math.trunc(inputNs / 1000);
+  statistics.inferUs += Math.trunc(inferNs / 1000);
+  statistics.outputUs += Math.trunc(outputNs / 1000);
+}
+
+export function countFailure(
+  statistics: ModelStatistics,
+  reason: FailureReason,
+  arrivedUs: number,
+  endedUs: number,
+): void {
+  statistics.failure[reason]++;
+  statistics.failNs += Math.trunc((endedUs - arrivedUs) * 1000);
+}
+
+/** Counts a batch that reached the model. `rows`: of all its requests, whatever became of them. */
+export function countExecution(statistics: ModelStatistics, rows: number, timing: BatchTiming, wallMs: number): void {
+  statistics.executions++;
+  // The wall clock may be set back.
+  if (wallMs > statistics.lastInferenceMs) statistics.lastInferenceMs = wallMs;
+  const batch = batchCounts(statistics, rows);
+  batch.executions++;
+  batch.inputNs += Math.trunc(timing.inputNs);
+  batch.inferNs += Math.trunc(timing.inferNs);
+  batch.outputNs += Math.trunc(timing.outputNs);
+}
+
+/** The counts of batches of that size, from 0 where there was none yet. */
+export function batchCounts({ batches }: ModelStatistics, rows: number): BatchCounts {
+  let counts = batches.get(rows);
+  if (counts === undefined) {
+    counts = { executions: 0, inputNs: 0, inferNs: 0, outputNs: 0 };
+    batches.set(rows, counts);
+  }
+  return counts;
+}
+
+/** Requests that have ended, well or not. */
+export function endedRequests({ success, failure }: ModelStatistics): number {
+  return success + failedRequests(failure);
+}
+
+export function failedRequests(failure: ModelStatistics['failure']): number {
+  return failure.REJECTED + failure.CANCELED + failure.BACKEND + failure.OTHER;
 }

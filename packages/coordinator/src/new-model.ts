@@ -38,7 +38,7 @@ export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean):
 }
 
 function ownedVersion({ version, state, reason }: ModelRecord['versions'][number]): OwnedVersion {
-  return { version, state, reason, queue: undefined, hideMetrics: undefined };
+  return { version, state, reason, queue: undefined, statistics: undefined, hideMetrics: undefined };
 }
 
 function ownedModel(

@@ -8,6 +8,7 @@ import {
   type VersionDescription,
   type VersionState,
 } from '@nereid/protocol';
+import type { ModelStatistics } from './model-statistics.ts';
 import type { VersionQueue } from './version-queue.ts';
 
 /**
@@ -25,6 +26,8 @@ export interface OwnedVersion {
   reason: string;
   /** From serving to unloaded. */
   queue: VersionQueue | undefined;
+  /** As long as it has a queue: what was counted since it was loaded. */
+  statistics: ModelStatistics | undefined;
   /** Takes the version's metrics away. */
   hideMetrics: (() => void) | undefined;
 }

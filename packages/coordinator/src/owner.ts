@@ -36,6 +36,7 @@ import {
   stateAtWorkers,
   unloadSettled,
 } from './owned-model.ts';
+import type { StatisticsKeeper } from './statistics-keeper.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
 import { createTakeover } from './takeover.ts';
 import { unreadFailure, unreadRecord } from './unread-model.ts';
@@ -55,6 +56,7 @@ export interface OwnerParts {
   readonly directory: Directory<ModelRecord>;
   readonly reader: ModelReader;
   readonly metrics: StatisticsMetrics;
+  readonly keeper: StatisticsKeeper;
   readonly conditions: Conditions;
   readonly models: Map<string, OwnedModel>;
   readonly limits: OwnerLimits;
@@ -109,7 +111,7 @@ export interface Owner {
 }
 
 export function createOwner(parts: OwnerParts): Owner {
-  const { id, clock, log, directory, reader, conditions, models, limits } = parts;
+  const { id, clock, log, directory, reader, keeper, conditions, models, limits } = parts;
   const turns = createTurns();
   const published = new Set<string>();
   /** Models that cannot be read: nothing is tried again until somebody asks. */
@@ -132,6 +134,7 @@ export function createOwner(parts: OwnerParts): Owner {
       const model = models.get(name);
       if (model === undefined) return;
       model.epoch = epoch;
+      keeper.rewrite(model);
       const unloading = [...model.workers.values()].some(({ told }) => told === 'unload');
       workers.tellAll(model, unloading ? 'unload' : 'load');
       if (published.has(name)) publishLater(model);
@@ -242,6 +245,7 @@ export function createOwner(parts: OwnerParts): Owner {
     if (model.versions.some(({ state }) => state !== 'READY')) return fail(model);
     model.phase = 'serving';
     openQueues(model, queueParts);
+    keeper.rewrite(model);
     workers.offerInstances(model);
     await publish(modelRecord(model));
     log.info({ model: name, versions: source.versions }, 'model is ready');
@@ -287,6 +291,7 @@ export function createOwner(parts: OwnerParts): Owner {
     throwIfStopping();
     throwIfLost(model);
     closeQueues(model);
+    void keeper.forget([model]);
     workers.tellAll(model, 'unload');
     await conditions.wait(() => parts.stopping() || !isOwned(model) || unloadSettled(model));
     throwIfStopping();
@@ -361,6 +366,7 @@ export function createOwner(parts: OwnerParts): Owner {
         closeQueues(model);
         workers.tellAll(model, 'unload');
       }
+      await keeper.forget(held);
       await conditions.wait(() => held.every(unloadSettled));
       models.clear();
       takeover.close();
@@ -369,6 +375,7 @@ export function createOwner(parts: OwnerParts): Owner {
 
     async handOver() {
       await turns.settled();
+      await keeper.keep();
       for (const model of models.values()) abandonQueues(model);
       models.clear();
       takeover.close();

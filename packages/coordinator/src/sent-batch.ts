@@ -1,6 +1,6 @@
 /** Batches that workers hold: the message that sends one, and what is asked of those that are out. */
-import type { Epoch, ExecuteMessage, ProcessId } from '@nereid/protocol';
-import type { InstanceKey } from '@nereid/scheduler';
+import type { BatchTiming, DoneEntry, Epoch, ExecuteMessage, ProcessId } from '@nereid/protocol';
+import type { BatchTimes, InstanceKey } from '@nereid/scheduler';
 import type { OwnedRequest } from './version-queue.ts';
 
 export interface SentBatch {
@@ -70,4 +70,15 @@ export function behindOthers(batches: Iterable<SentBatch>): number {
     else busy.add(batch.instance);
   }
   return requests;
+}
+
+/** Whether the request was in its batch when that ran, if it ran. */
+export function hasRun({ result }: DoneEntry): boolean {
+  return result === 'ok' || result === 'error' || result === 'cancelled';
+}
+
+/** `outUs`: from its sending until its worker's word that it is over. */
+export function batchTimes({ waitNs, inputNs, inferNs, outputNs }: BatchTiming, outUs: number): BatchTimes {
+  const runUs = (inputNs + inferNs + outputNs) / 1000;
+  return { runUs, wayUs: outUs - waitNs / 1000 - runUs };
 }

@@ -1,6 +1,5 @@
-import type { FailureReason } from '@nereid/protocol';
 import { addSampledMetric, type Labels, type Registry, type Sample } from '@nereid/runtime';
-import type { ModelStatistics } from './model-statistics.ts';
+import { FAILURE_REASONS, type ModelStatistics } from './model-statistics.ts';
 
 /** One model version's row of series. */
 export interface StatisticsSeries {
@@ -87,7 +86,6 @@ const METRICS: readonly MetricRow[] = [
 
 const FAILURE_METRIC = 'nv_inference_request_failure';
 const FAILURE_HELP = 'Number of failed inference requests, all batch sizes';
-const FAILURE_REASONS: readonly FailureReason[] = ['REJECTED', 'CANCELED', 'BACKEND', 'OTHER'];
 
 const OWN_LABELS: readonly string[] = ['model', 'version', 'reason'];
 const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;

@@ -7,6 +7,7 @@ import type { ModelReader } from './model-reader.ts';
 import type { ModelWorkers } from './model-workers.ts';
 import { recordedModel } from './new-model.ts';
 import type { OwnedModel } from './owned-model.ts';
+import type { StatisticsKeeper } from './statistics-keeper.ts';
 
 export interface TakeoverParts {
   readonly clock: Clock;
@@ -16,6 +17,7 @@ export interface TakeoverParts {
   readonly leases: Leases;
   readonly models: Map<string, OwnedModel>;
   readonly workers: ModelWorkers;
+  readonly keeper: StatisticsKeeper;
   readonly queues: ModelQueuesParts;
   /** How long workers have to say what they hold before the model is what they said by then. */
   readonly answer_wait_ms: number;
@@ -47,6 +49,7 @@ export function createTakeover(parts: TakeoverParts): Takeover {
     parts.publish(model);
     if (model.phase !== 'serving') return;
     openQueues(model, parts.queues);
+    parts.keeper.takenOver(model);
     workers.tellAll(model, 'load');
     const timer = clock.at(clock.nowUs() + parts.answer_wait_ms * 1000, () => {
       waits.delete(timer);

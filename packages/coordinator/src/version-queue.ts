@@ -29,6 +29,8 @@ export interface QueueParts extends BatchSource {
   /** Batches that an instance holds at a time, running and waiting in its worker, by what one takes on average. */
   readonly instanceDepth: (means: BatchTimes | undefined) => number;
   readonly statistics: ModelStatistics;
+  /** Requests may get several answers, of which statistics are kept one by one. */
+  readonly decoupled: boolean;
   /** Answers the request's gateway in place of a worker. */
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
   /** Called when the last request has got its outcome. */

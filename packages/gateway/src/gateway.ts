@@ -15,6 +15,7 @@ import { createKnownRecords } from './known-records.ts';
 import { createModelLookups, type ModelLookup } from './model-lookup.ts';
 import { createPending } from './pending.ts';
 import { resendTimes } from './resend.ts';
+import { createStatistics, type Statistics } from './statistics.ts';
 import type { TraceSampler } from './trace-settings.ts';
 
 export interface GatewayLimits extends StreamLimits {
@@ -64,6 +65,7 @@ export interface Gateway {
   modelReady(name: string, version: string): boolean;
   /** A READY version with its record, or Triton's error for it. */
   model(name: string, version?: string): ModelLookup;
+  readonly statistics: Statistics;
   /** No longer ready, and refuses new requests; those it holds go on. Idempotent. */
   drain(): void;
   /** Drains, waits so long for the requests it holds, then fails those left. Idempotent. */
@@ -108,6 +110,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     times,
     limits: options.limits,
   });
+  const statistics = createStatistics({ id, clock, mailbox, directory, models, wait_ms: times.ownerless_wait_ms });
   const unwatch = directory.watch((change) => {
     if (change.type === 'owner') infer.ownerChanged(change.model);
     else if (change.type === 'record') records.changed(change.model);
@@ -138,7 +141,10 @@ export function createGateway(options: GatewayOptions): Gateway {
         infer.missing(message);
         break;
       case 'stale':
-        infer.stale(message);
+        if (!statistics.stale(message)) infer.stale(message);
+        break;
+      case 'counted':
+        statistics.counted(message);
         break;
       case 'moved':
         pending.settle(message.id, SEQUENCE_LOST);
@@ -179,6 +185,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     closed = true;
     pending.settleAll(STOPPED);
     infer.close();
+    statistics.close();
     unwatch();
     unlisten();
     await mailbox.close();
@@ -209,6 +216,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     ready: () => !stopping && (options.strictReadiness === false || (isCoordinated() && models.allReady())),
     modelReady: (name, version) => !stopping && models.ready(name, version),
     model: (name, version = '') => models.find(name, version),
+    statistics: { of: statistics.of },
     drain,
     close(deadlineMs = 0) {
       closing ??= stop(deadlineMs);

@@ -16,4 +16,5 @@ export { createRepository } from './repository.ts';
 export { parseRestricted, type RestrictedApis } from './restricted.ts';
 export type { Services } from './services.ts';
 export { createSharedMemory, type SharedMemory } from './shared-memory.ts';
+export type { Statistics, StatisticsAnswer } from './statistics.ts';
 export { createTraceSettings, type TraceSettings } from './trace-settings.ts';

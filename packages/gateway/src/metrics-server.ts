@@ -22,6 +22,8 @@ export interface MetricsServer {
 }
 
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+/** As the recorded cases have it. */
+const OTHER_CONTENT_TYPE = 'text/plain; charset=utf-8';
 
 /**
  * The metrics port: `GET /metrics` in Prometheus text, the two health paths, 405 for any other
@@ -34,7 +36,7 @@ export function createMetricsServer(options: MetricsServerOptions): MetricsServe
     if (path === '/metrics') return sendMetrics(options, response);
     if (path === '/v2/health/live') return answer(response, options.live() ? 200 : 400, 'text/plain', '');
     if (path === '/v2/health/ready') return answer(response, options.ready() ? 200 : 400, 'text/plain', '');
-    return answer(response, 200, 'text/plain', '');
+    return answer(response, 200, OTHER_CONTENT_TYPE, '');
   });
 
   return {

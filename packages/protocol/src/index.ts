@@ -46,9 +46,12 @@ export {
 export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
 export type { JsonScalar } from './json-reader.ts';
 export {
+  type AnswerTimes,
   type BatchTiming,
   type CancelMessage,
   type ControlMessage,
+  type CountedMessage,
+  type CountMessage,
   compareEpochs,
   type DescribedMessage,
   type DescribeMessage,
@@ -67,9 +70,12 @@ export {
   type MovedMessage,
   NO_HOLDER,
   NOT_HELD,
+  type OtherResponse,
+  type OtherResponseKind,
   type ProcessId,
   type RefusedMessage,
   type ResponseMessage,
+  type ResponseTimes,
   type RunningMessage,
   type RunningStream,
   type StaleMessage,
@@ -92,6 +98,13 @@ export {
   versionNotReady,
   withRequestId,
 } from './request-error.ts';
+export type {
+  BatchStatistics,
+  DurationStatistics,
+  InferenceStatistics,
+  ResponseStatistics,
+  VersionStatistics,
+} from './statistics.ts';
 export { elementCount, fixedByteSize, type Tensor } from './tensor.ts';
 export { type TensorValues, tensorFromValues, tensorValues, typedView } from './tensor-values.ts';
 export { type GrpcInferDocument, readGrpcInferDocument } from './v2-grpc-document.ts';

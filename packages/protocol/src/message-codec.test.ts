@@ -4,7 +4,7 @@ import { BLOB_PLACES, type BlobTensor, type CarriedOutcome, type CarriedRequest 
 import { DATATYPE_BYTES, type Datatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorCode, NereidError } from './error.ts';
 import type { Parameters } from './infer.ts';
-import { ENTRY_RESULTS, type Message, type MessageKind } from './message.ts';
+import { ENTRY_RESULTS, type Message, type MessageKind, OTHER_RESPONSES } from './message.ts';
 import { decodeMessage, encodeMessage, FRAME_VERSION } from './message-codec.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -65,6 +65,15 @@ const outcome: fc.Arbitrary<CarriedOutcome> = fc.oneof(
 const duration = fc.double({ min: 0, noNaN: true, noDefaultInfinity: true }).map(Math.abs);
 const addressed = { model: name, epoch };
 
+const counts = fc.record({ count: fc.maxSafeNat(), ns: duration });
+const computes = { computeInput: counts, computeInfer: counts, computeOutput: counts };
+const responses = fc.record({
+  answers: fc.array(fc.record({ count: fc.nat(), inferNs: duration, outputNs: duration }), { maxLength: 3 }),
+  others: fc.array(fc.record({ index: fc.nat(), how: fc.constantFrom(...OTHER_RESPONSES), ns: duration }), {
+    maxLength: 3,
+  }),
+});
+
 const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>> } = {
   infer: fc.record({
     kind: fc.constant('infer' as const),
@@ -108,24 +117,41 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
     chunk: integer,
     last: fc.boolean(),
   }),
-  done: fc.record({
-    kind: fc.constant('done' as const),
-    ...addressed,
-    version: name,
-    worker: name,
-    batch: integer,
-    instance: integer,
-    timing: fc.record({ waitNs: duration, inputNs: duration, inferNs: duration, outputNs: duration }),
-    executed: fc.boolean(),
-    entries: fc.array(
-      fc.record({
-        id: name,
-        result: fc.constantFrom(...ENTRY_RESULTS),
-        error: fc.option(error),
-      }),
-      { maxLength: 3 },
-    ),
-  }),
+  done: fc.record(
+    {
+      kind: fc.constant('done' as const),
+      ...addressed,
+      version: name,
+      worker: name,
+      batch: integer,
+      instance: integer,
+      timing: fc.record({ waitNs: duration, inputNs: duration, inferNs: duration, outputNs: duration }),
+      executed: fc.boolean(),
+      entries: fc.array(
+        fc.record({
+          id: name,
+          result: fc.constantFrom(...ENTRY_RESULTS),
+          error: fc.option(error),
+        }),
+        { maxLength: 3 },
+      ),
+      responses,
+    },
+    {
+      requiredKeys: [
+        'kind',
+        'model',
+        'epoch',
+        'version',
+        'worker',
+        'batch',
+        'instance',
+        'timing',
+        'executed',
+        'entries',
+      ],
+    },
+  ),
   refused: fc.record({
     kind: fc.constant('refused' as const),
     model: name,
@@ -175,12 +201,49 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
     versions: names,
     contentHash: name,
   }),
+  count: fc.record({ kind: fc.constant('count' as const), ...addressed, id: name, versions: names }),
+  counted: fc.record({
+    kind: fc.constant('counted' as const),
+    model: name,
+    id: name,
+    versions: fc.array(
+      fc.record({
+        name,
+        version: name,
+        lastInferenceMs: duration,
+        inferenceCount: fc.maxSafeNat(),
+        executionCount: fc.maxSafeNat(),
+        inference: fc.record({
+          success: counts,
+          fail: counts,
+          queue: counts,
+          ...computes,
+          cacheHit: counts,
+          cacheMiss: counts,
+        }),
+        responses: fc.array(
+          fc.record({
+            computeInfer: counts,
+            computeOutput: counts,
+            success: counts,
+            fail: counts,
+            emptyResponse: counts,
+            cancel: counts,
+          }),
+          { maxLength: 2 },
+        ),
+        batches: fc.array(fc.record({ batchSize: fc.nat(), ...computes }), { maxLength: 2 }),
+      }),
+      { maxLength: 2 },
+    ),
+  }),
 };
 /** Their numbers in frames. */
 const INFER = 1;
 const CANCEL = 2;
 const EXECUTE = 5;
 const RESPONSE = 6;
+const DONE = 7;
 const KINDS = Object.keys(MESSAGES) as MessageKind[];
 const anyMessage: fc.Arbitrary<Message> = fc.oneof(...KINDS.map((kind): fc.Arbitrary<Message> => MESSAGES[kind]));
 
@@ -378,6 +441,13 @@ describe('a frame', () => {
     const grown = Buffer.concat([header.subarray(0, end), Buffer.from('more'), header.subarray(end)]);
     grown.writeUInt32LE(header.readUInt32LE(block) + 4, block);
     expect(decodeMessage(frameWith(RESPONSE, grown))).toEqual(failed);
+  });
+
+  it('of a build that did not count streams is read', () => {
+    const done = OLD_FRAMES[3]?.[0];
+    if (done?.kind !== 'done') throw new Error('another message');
+    const frame = encodeMessage(done);
+    expect(decodeMessage(frameWith(DONE, frame.subarray(8, -1)))).toStrictEqual(done);
   });
 
   it('is read from the middle of a larger buffer', () => {

@@ -41,6 +41,8 @@ const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
   control: 12,
   running: 13,
   missing: 14,
+  count: 15,
+  counted: 16,
 };
 const KINDS = new Map(Object.entries(KIND_NUMBERS).map(([kind, number]) => [number, kind as MessageKind]));
 

@@ -32,6 +32,7 @@ import type { InferResponse, Parameters, ParameterValue } from './infer.ts';
 import {
   type BatchTiming,
   type DoneEntry,
+  type DoneMessage,
   ENTRY_RESULTS,
   type Epoch,
   type ExecuteEntry,
@@ -41,6 +42,13 @@ import {
   type RunningStream,
   type VersionDescription,
 } from './message.ts';
+import type {
+  BatchStatistics,
+  DurationStatistics,
+  InferenceStatistics,
+  ResponseStatistics,
+  VersionStatistics,
+} from './statistics.ts';
 
 const DOUBLE_BYTES = 8;
 
@@ -145,6 +153,35 @@ const version: FrameReader<VersionDescription> = (value, body) => {
 
 const streams = list(record<RunningStream>({ id: text, execution: text }));
 
+const duration = record<DurationStatistics>({ count, ns: number });
+const compute = { computeInput: duration, computeInfer: duration, computeOutput: duration };
+const versionStatistics = record<VersionStatistics>({
+  name: text,
+  version: text,
+  lastInferenceMs: number,
+  inferenceCount: count,
+  executionCount: count,
+  inference: record<InferenceStatistics>({
+    success: duration,
+    fail: duration,
+    queue: duration,
+    ...compute,
+    cacheHit: duration,
+    cacheMiss: duration,
+  }),
+  responses: list(
+    record<ResponseStatistics>({
+      computeInfer: duration,
+      computeOutput: duration,
+      success: duration,
+      fail: duration,
+      emptyResponse: duration,
+      cancel: duration,
+    }),
+  ),
+  batches: list(record<BatchStatistics>({ batchSize: count, ...compute })),
+});
+
 function kindOf<K extends MessageKind>(kind: K): FrameReader<K> {
   return () => kind;
 }
@@ -196,7 +233,8 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     chunk: integer,
     last: flag,
   }),
-  done: record({
+  // Frames of version 2, the only ones in which it is a map, know no streams.
+  done: record<Omit<DoneMessage, 'responses'>>({
     kind: kindOf('done'),
     model: text,
     epoch,
@@ -230,4 +268,6 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     contentHash: text,
   }),
   running: record({ kind: kindOf('running'), model: text, streams }),
+  count: record({ kind: kindOf('count'), model: text, epoch, id: text, versions: list(text) }),
+  counted: record({ kind: kindOf('counted'), model: text, id: text, versions: list(versionStatistics) }),
 };

@@ -5,6 +5,7 @@
  */
 import type { CarriedOutcome, CarriedRequest } from './blob.ts';
 import type { ErrorInfo } from './error.ts';
+import type { VersionStatistics } from './statistics.ts';
 
 /** `gw-…`, `co-…`, `wk-…`: a role and random letters, new at each start. */
 export type ProcessId = string;
@@ -134,6 +135,32 @@ export interface BatchTiming {
   readonly outputNs: number;
 }
 
+/** An answer that is an error, a stream that has no more, and one that was cancelled. In frames each is its position here, for ever. */
+export const OTHER_RESPONSES = ['fail', 'empty', 'cancel'] as const;
+export type OtherResponseKind = (typeof OTHER_RESPONSES)[number];
+
+/** Answers with outputs at one position in the streams of a batch: sums over its requests. */
+export interface AnswerTimes {
+  readonly count: number;
+  /** From the answer before it (of the first one, from the batch's run) until the model gave it. */
+  readonly inferNs: number;
+  readonly outputNs: number;
+}
+
+/** What came, or was missing, in place of an answer with outputs. */
+export interface OtherResponse {
+  readonly index: number;
+  readonly how: OtherResponseKind;
+  /** Since the answer before it; of a cancelled stream, since it was told so. */
+  readonly ns: number;
+}
+
+/** Times of the answers of a decoupled model's batch, by their position from 0, nanoseconds. */
+export interface ResponseTimes {
+  readonly answers: readonly AnswerTimes[];
+  readonly others: readonly OtherResponse[];
+}
+
 /** worker → owner: the batch is over and the instance can take another. */
 export interface DoneMessage extends ModelMessage {
   readonly kind: 'done';
@@ -145,6 +172,8 @@ export interface DoneMessage extends ModelMessage {
   /** False where the batch never reached the model: it counts as no execution. */
   readonly executed: boolean;
   readonly entries: readonly DoneEntry[];
+  /** Absent where each request got one answer: its times are those of the batch. */
+  readonly responses?: ResponseTimes;
 }
 
 /** worker → sender: your epoch is not the highest that I have seen. */
@@ -241,6 +270,22 @@ export interface ControlMessage extends ModelMessage {
   readonly contentHash: string;
 }
 
+/** gateway → owner: tell me what you have counted of these versions of the model. */
+export interface CountMessage extends ModelMessage {
+  readonly kind: 'count';
+  /** `{gateway id}:c{n}`, new at each send. */
+  readonly id: string;
+  readonly versions: readonly string[];
+}
+
+/** owner → gateway: answers `count`; a version that it does not serve is left out. */
+export interface CountedMessage {
+  readonly kind: 'counted';
+  readonly model: string;
+  readonly id: string;
+  readonly versions: readonly VersionStatistics[];
+}
+
 export type Message =
   | InferMessage
   | CancelMessage
@@ -255,7 +300,9 @@ export type Message =
   | DescribedMessage
   | FreeMessage
   | ControlMessage
-  | RunningMessage;
+  | RunningMessage
+  | CountMessage
+  | CountedMessage;
 
 export type MessageKind = Message['kind'];
 

@@ -5,6 +5,7 @@
  */
 import { frameError } from './frame-body.ts';
 import {
+  type AnswerTimes,
   type BatchTiming,
   type DoneEntry,
   type DoneMessage,
@@ -14,12 +15,16 @@ import {
   type ExecuteMessage,
   type InferMessage,
   type Message,
+  OTHER_RESPONSES,
+  type OtherResponse,
   type ResponseMessage,
+  type ResponseTimes,
 } from './message.ts';
 import {
   enterBlock,
   leaveBlock,
   readByte,
+  readCount,
   readFlag,
   readInteger,
   readList,
@@ -206,10 +211,11 @@ function writeDone(writer: MessageWriter, message: DoneMessage): void {
     writeNullable(writer, entry.error, writeError);
     closeBlock(writer, start);
   }
+  writeNullable(writer, message.responses, writeResponseTimes);
 }
 
 function readDone(reader: MessageReader): DoneMessage {
-  return {
+  const done: DoneMessage = {
     kind: 'done',
     model: readName(reader),
     epoch: readEpoch(reader),
@@ -221,6 +227,39 @@ function readDone(reader: MessageReader): DoneMessage {
     executed: readFlag(reader),
     entries: readList(reader, readDoneEntry),
   };
+  // Builds before streams were counted end here.
+  const responses = reader.offset < reader.end ? readNullable(reader, readResponseTimes) : null;
+  return responses === null ? done : { ...done, responses };
+}
+
+function writeResponseTimes(writer: WireWriter, { answers, others }: ResponseTimes): void {
+  writeNumber(writer, answers.length);
+  for (const { count, inferNs, outputNs } of answers) {
+    writeNumber(writer, count);
+    writeNumber(writer, inferNs);
+    writeNumber(writer, outputNs);
+  }
+  writeNumber(writer, others.length);
+  for (const { index, how, ns } of others) {
+    writeNumber(writer, index);
+    writeByte(writer, OTHER_RESPONSES.indexOf(how));
+    writeNumber(writer, ns);
+  }
+}
+
+function readResponseTimes(reader: WireReader): ResponseTimes {
+  return { answers: readList(reader, readAnswerTimes), others: readList(reader, readOtherResponse) };
+}
+
+function readAnswerTimes(reader: WireReader): AnswerTimes {
+  return { count: readCount(reader), inferNs: readNumber(reader), outputNs: readNumber(reader) };
+}
+
+function readOtherResponse(reader: WireReader): OtherResponse {
+  const index = readCount(reader);
+  const how = OTHER_RESPONSES[readByte(reader)];
+  if (how === undefined) throw frameError('kind of answer expected');
+  return { index, how, ns: readNumber(reader) };
 }
 
 function readTiming(reader: WireReader): BatchTiming {

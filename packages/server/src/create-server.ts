@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ModelRecord } from '@nereid/config';
 import type { Coordinator, LoadFailure } from '@nereid/coordinator';
 import type { Gateway } from '@nereid/gateway';
-import { NereidError } from '@nereid/protocol';
+import { NereidError, type VersionStatistics } from '@nereid/protocol';
 import type { Worker } from '@nereid/worker';
 import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
@@ -43,6 +43,12 @@ export interface Server {
   unloadModel(name: string): Promise<void>;
   /** Every model known, by name. */
   models(): readonly ModelRecord[];
+  /**
+   * What has been counted of a model's READY versions since it was loaded, of all models without a name: models by
+   * name, versions ascending. Throws INVALID_ARG for what is not available, UNAVAILABLE where a coordinator that owns
+   * a model does not answer.
+   */
+  statistics(name?: string, version?: string): Promise<readonly VersionStatistics[]>;
   /** The models that did not load at start, with why. */
   readonly loadFailures: readonly LoadFailure[];
   live(): boolean;
@@ -137,6 +143,11 @@ function callsTo({ parts, gateway, coordinator, worker }: Started): Omit<Server,
     loadModel: (name) => coordinator.loadModel(name),
     unloadModel: (name) => coordinator.unloadModel(name),
     models: parts.models,
+    async statistics(name = '', version = '') {
+      const answer = await gateway.statistics.of(checkedText(name, 'name'), checkedText(version, 'version'));
+      if (answer.ok) return answer.value;
+      throw thrownError(answer.error);
+    },
     live: () => gateway.live(),
     ready: () => gateway.ready(),
     counts: () => ({
@@ -147,6 +158,11 @@ function callsTo({ parts, gateway, coordinator, worker }: Started): Omit<Server,
       timers: parts.shared.clock.liveTimers,
     }),
   };
+}
+
+function checkedText(value: unknown, field: string): string {
+  if (typeof value === 'string') return value;
+  throw new NereidError('INVALID_ARG', `${field} must be a string, got ${typeof value}`, { field });
 }
 
 function checkedSignal(signal: AbortSignal | undefined): AbortSignal | undefined {

@@ -1,13 +1,18 @@
 export type { ModelRecord, TraceConfig, VersionRecord } from '@nereid/config';
 export type { LoadFailure } from '@nereid/coordinator';
 export {
+  type BatchStatistics,
   bf16ToFp32,
   type Datatype,
+  type DurationStatistics,
   type ErrorCode,
   fp16ToFp32,
+  type InferenceStatistics,
   NereidError,
   type Parameters,
   type ParameterValue,
+  type ResponseStatistics,
+  type VersionStatistics,
 } from '@nereid/protocol';
 export type { LogControl, LogSettings } from '@nereid/runtime';
 export { createServer, type Server, type ServerCounts } from './create-server.ts';

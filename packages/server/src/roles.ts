@@ -16,7 +16,7 @@ import {
 } from '@nereid/gateway';
 import { NereidError } from '@nereid/protocol';
 import { type Clock, type Log, newProcessId, packageVersion } from '@nereid/runtime';
-import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
+import { createRedisTotals, type Directory, type Timing, type Transport, timing } from '@nereid/transport';
 import { createWorker, type Worker } from '@nereid/worker';
 import type { DoorState } from './door-state.ts';
 import { globMatcher } from './glob.ts';
@@ -85,11 +85,12 @@ export function addWorker(
 
 /** It loads nothing yet: `loadAtStart` does. */
 export function addCoordinator(
-  { lifecycle, leftMs, shared, registry }: ProcessParts,
+  { lifecycle, leftMs, shared, registry, connector }: ProcessParts,
   options: ServerOptions,
   files: ModelFiles,
   jobs: OpenedJobs,
 ): Promise<Coordinator> {
+  const prefix = options.redis?.prefix ?? DEFAULTS.redis_prefix;
   const start = async () =>
     createCoordinator({
       ...shared,
@@ -97,6 +98,7 @@ export function addCoordinator(
       registry,
       reader: files.reader,
       jobs: jobs.queues,
+      totals: connector === undefined ? undefined : createRedisTotals({ connector, prefix, clock: shared.clock }),
       options: {
         controlMode: options.modelControlMode ?? 'none',
         ...(options.loadModels === undefined ? {} : { loadModels: options.loadModels }),

@@ -6,6 +6,7 @@ export type { SharedValue } from './directory-values.ts';
 export type { JobCounts, JobQueues, JobState, JobTaker, NewJob, StoredJob, TakenJob, TakeOptions } from './jobs.ts';
 export { createJobQueues, type JobQueuesOptions } from './jobs-bullmq.ts';
 export { newJobId, parsePublicJobId, publicJobId } from './jobs-names.ts';
+export type { KeptTotal, KeptTotals } from './kept-totals.ts';
 export { createLocalDirectory } from './local-directory.ts';
 export { createLocalTransport } from './local-transport.ts';
 export type { LargeTensors, Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
@@ -19,5 +20,6 @@ export {
 } from './redis-connection.ts';
 export { createRedisDirectory, type RedisDirectory, type RedisDirectoryOptions } from './redis-directory.ts';
 export { type RedisKeys, redisKeys, redisKeysMarkdown } from './redis-keys.ts';
+export { createRedisTotals, type RedisTotalsOptions } from './redis-totals.ts';
 export { createRedisTransport, type RedisTransport, type RedisTransportOptions } from './redis-transport.ts';
 export { type Timing, timing } from './timing.ts';

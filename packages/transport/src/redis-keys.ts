@@ -113,6 +113,13 @@ const KEY_TABLE = {
     ttl: 'as above',
     deletedBy: 'as above',
   },
+  statistics: {
+    pattern: 'statistics:{all}',
+    kind: 'hash',
+    holds: 'model → epoch and what its owner has counted, for whoever takes the model over',
+    ttl: 'none',
+    deletedBy: 'the owner, when it unloads the model',
+  },
   directoryChanges: {
     pattern: 'dir:{all}:changes',
     kind: 'channel',

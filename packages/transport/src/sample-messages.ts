@@ -3,6 +3,8 @@ import type { Epoch, InferMessage, InferRequest, Message, MessageKind } from '@n
 
 const EPOCH: Epoch = { number: 7, owner: 'co-0a1b' };
 const BATCH_TIMING = { waitNs: 1_500, inputNs: 2_500, inferNs: 3_500, outputNs: 4_500 };
+const COUNTS = { count: 3, ns: 4_500 };
+const COMPUTES = { computeInput: COUNTS, computeInfer: COUNTS, computeOutput: COUNTS };
 
 const REQUEST: InferRequest = {
   modelName: 'm',
@@ -82,6 +84,10 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
       { id: 'gw-1:12', result: 'ok', error: null },
       { id: 'gw-1:13', result: 'error', error: { code: 'INTERNAL', message: 'no', field: 'inputs', reason: 'why' } },
     ],
+    responses: {
+      answers: [{ count: 2, inferNs: 1_500, outputNs: 2_500 }],
+      others: [{ index: 1, how: 'cancel', ns: 3_500 }],
+    },
   },
   refused: { kind: 'refused', model: 'm', batch: 8, sent: EPOCH, highest: { number: 9, owner: 'co-2' } },
   describe: { kind: 'describe', model: 'm', epoch: EPOCH, askedAt: 99.25 },
@@ -114,6 +120,33 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
     contentHash: 'abc',
   },
   running: { kind: 'running', model: 'm', streams: [{ id: 'gw-1:12', execution: 'wk-1/8' }] },
+  count: { kind: 'count', model: 'm', epoch: EPOCH, id: 'gw-1:c1', versions: ['1', '3'] },
+  counted: {
+    kind: 'counted',
+    model: 'm',
+    id: 'gw-1:c1',
+    versions: [
+      {
+        name: 'm',
+        version: '3',
+        lastInferenceMs: 1_790_000_000_000,
+        inferenceCount: 9,
+        executionCount: 2,
+        inference: { success: COUNTS, fail: COUNTS, queue: COUNTS, ...COMPUTES, cacheHit: COUNTS, cacheMiss: COUNTS },
+        responses: [
+          {
+            computeInfer: COUNTS,
+            computeOutput: COUNTS,
+            success: COUNTS,
+            fail: COUNTS,
+            emptyResponse: COUNTS,
+            cancel: COUNTS,
+          },
+        ],
+        batches: [{ batchSize: 8, ...COMPUTES }],
+      },
+    ],
+  },
 };
 
 export function sampleMessages(): readonly Message[] {

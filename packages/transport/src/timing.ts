@@ -30,6 +30,8 @@ export interface Timing {
   readonly job_lock_ms: number;
   /** How often jobs whose lock ran out are looked for. */
   readonly job_stalled_ms: number;
+  /** How often a model's owner keeps what it has counted; its death loses what was counted since. */
+  readonly statistics_keep_ms: number;
 }
 
 const DEFAULT_TIMING: Timing = {
@@ -48,6 +50,7 @@ const DEFAULT_TIMING: Timing = {
   repository_look_ms: 5_000,
   job_lock_ms: 2_500,
   job_stalled_ms: 1_000,
+  statistics_keep_ms: 1_000,
 };
 
 /** The defaults, stretched by `scale`. */

@@ -96,7 +96,8 @@ export function sendAnswers(
     executed: settlement?.executed ?? false,
     entries: results,
   };
-  mailbox.send(owner, done);
+  const responses = settlement?.responses;
+  mailbox.send(owner, responses === undefined ? done : { ...done, responses });
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { ErrorInfo, InferRequest } from '@nereid/protocol';
+import type { ErrorInfo, InferRequest, ResponseTimes } from '@nereid/protocol';
 import { sharedNowNs } from './shared-now.ts';
 import type { StreamChunk, ThreadOutcome, ThreadTiming } from './thread-messages.ts';
 
@@ -9,6 +9,8 @@ export interface BatchSettlement {
   readonly timing: ThreadTiming;
   /** One per request, in order. */
   readonly outcomes: readonly ThreadOutcome[];
+  /** Of answers that came as chunks. */
+  readonly responses?: ResponseTimes | undefined;
 }
 
 /** A batch given to an instance; it is settled exactly once. */

@@ -94,6 +94,37 @@ describe('a batch of a decoupled model', () => {
     ]);
   });
 
+  it('tells the times of answers by their position, and of what came in place of one', async () => {
+    const { ids, over } = harness.start('m', [x(2), x(8), x(FOR_EVER)]);
+    await harness.next('response', ({ id, chunk }) => id === ids[2] && chunk === 8);
+    await harness.cancel('m', ids.slice(2));
+    const { responses } = (await over).done;
+    expect(responses?.answers.map(({ count }) => count)).toEqual([3, 2, 1, 1, 1, 1, 1, 1, 1]);
+    expect(responses?.others.map(({ index, how }) => `${index} ${how}`).sort()).toEqual([
+      '1 fail',
+      '2 empty',
+      '9 cancel',
+    ]);
+    for (const { inferNs, outputNs } of responses?.answers ?? []) {
+      expect(inferNs).toBeGreaterThan(0);
+      expect(outputNs).toBeGreaterThan(0);
+    }
+  });
+
+  it('of one request tells them too, and one of a model that is not decoupled none', async () => {
+    expect((await harness.execute('m', [x(1)])).done.responses).toMatchObject({
+      answers: [{ count: 1 }],
+      others: [{ index: 1, how: 'empty' }],
+    });
+    await harness.javascript(
+      'whole',
+      COUNTING.replace('map(count)', 'map(({ inputs }) => ({ outputs: { Y: inputs.get("X") } }))'),
+      'max_batch_size: 8',
+    );
+    await harness.load('whole');
+    expect((await harness.execute('whole', [x(1)])).done).not.toHaveProperty('responses');
+  });
+
   it('ends a request whose gateway is gone', async () => {
     const done = harness.next('done');
     await harness.gateway.close();

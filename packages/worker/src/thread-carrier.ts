@@ -101,8 +101,8 @@ export function startCarrier(options: CarrierOptions): Carrier {
     if (report instanceof ArrayBuffer) settleFrame(report, []);
     else if (isBuffers(report)) settleFrame(report[0] ?? new ArrayBuffer(0), report.slice(1));
     else if (report.kind === 'outcomes') {
-      const { executed, timing, outcomes } = report;
-      settle(report.sequence, () => ({ executed, timing, outcomes }));
+      const { executed, timing, outcomes, responses } = report;
+      settle(report.sequence, () => ({ executed, timing, outcomes, responses }));
     } else if (report.kind === 'chunk') takeChunk(report);
     else if (report.kind === 'log') log[report.level]({ instance: setup.instanceName }, report.text);
     else if (report.kind === 'load-failed') loadError = report.error;

@@ -1,9 +1,10 @@
 /** One batch on an instance's thread: opened, run, and made into what goes back to the worker. */
 import type { BackendInstance, Batch, BatchRequest, BatchResult } from '@nereid/backends';
 import type { ModelSignature } from '@nereid/config';
-import { CANCELLED, type ErrorInfo, errorInfo, NereidError, type Tensor } from '@nereid/protocol';
+import { CANCELLED, type ErrorInfo, errorInfo, NereidError, type ResponseTimes, type Tensor } from '@nereid/protocol';
 import { type OpenedBatch, openBatch } from './batch-frame.ts';
 import { splitRows } from './join-split.ts';
+import { createResponseClock } from './response-times.ts';
 import { packResult, setOutputNs } from './result-frame.ts';
 import { sharedNowNs } from './shared-now.ts';
 import { RETURNED_BYTES_MIN } from './spare-frames.ts';
@@ -69,9 +70,14 @@ export async function runBatch(
     runNs = sharedNowNs();
     const returned = await execute(model, opened, batch, cancels);
     const streams = model.signature.decoupled && hasStreams(returned);
-    const result = streams ? await sendStreams(opened.sequence, returned.outcomes, cancels, line) : returned;
+    if (streams) {
+      const times = createResponseClock(runNs);
+      const outcomes = await sendStreams(opened.sequence, returned.outcomes, cancels, line, times);
+      endNs = sharedNowNs();
+      return packOutcomes(opened.sequence, timing, outcomes, times.times());
+    }
     endNs = sharedNowNs();
-    const packed = packReport(model, opened.sequence, timing, result);
+    const packed = packReport(model, opened.sequence, timing, returned);
     return needsRequests ? packed : withFrame(packed, frame);
   } catch (failure) {
     if (endNs < runNs) endNs = sharedNowNs();
@@ -205,14 +211,21 @@ function packReport(
   const outcomes = Array.isArray(result) ? result : result.outcomes.map(threadOutcome);
   const only = outcomes.length === 1 ? outcomes[0] : undefined;
   if (only?.ok !== true || Object.keys(only.parameters).length > 0) {
-    const { compact, buffer } = compactOutcomes(outcomes);
-    return {
-      report: { kind: 'outcomes', sequence, executed: true, timing: timing(), outcomes: compact },
-      transfer: [buffer],
-    };
+    return packOutcomes(sequence, timing, outcomes);
   }
   // What a model returned for a request may still be its own: it is copied.
   return packFrame(model, sequence, timing, only.outputs, false);
+}
+
+function packOutcomes(
+  sequence: number,
+  timing: () => ThreadTiming,
+  outcomes: readonly ThreadOutcome[],
+  responses?: ResponseTimes,
+): PackedReport {
+  const { compact, buffer } = compactOutcomes(outcomes);
+  const report = { kind: 'outcomes', sequence, executed: true, timing: timing(), outcomes: compact } as const;
+  return { report: responses === undefined ? report : { ...report, responses }, transfer: [buffer] };
 }
 
 function packFrame(

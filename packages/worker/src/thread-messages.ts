@@ -8,7 +8,7 @@
  * server saturates. All else is rare and takes plain objects.
  */
 import type { InstanceLoad } from '@nereid/backends';
-import type { ErrorInfo, Parameters, Tensor } from '@nereid/protocol';
+import type { ErrorInfo, Parameters, ResponseTimes, Tensor } from '@nereid/protocol';
 
 /** `workerData` of the thread: what it loads but for the log, which goes to the worker. */
 export type ThreadSetup = Omit<InstanceLoad, 'log'>;
@@ -90,6 +90,8 @@ export interface OutcomesReport {
   readonly timing: ThreadTiming;
   /** One per request, in order; of a request whose answers came as chunks how it ended. */
   readonly outcomes: readonly ThreadOutcome[];
+  /** Of answers that came as chunks. */
+  readonly responses?: ResponseTimes;
 }
 
 /** One of the answers to the request at that position of its batch. */

@@ -1,6 +1,8 @@
 /** Answers of a decoupled model on their way out of an instance's thread, one by one as they come. */
 import type { BatchResult } from '@nereid/backends';
 import { CANCELLED, errorInfo } from '@nereid/protocol';
+import type { ResponseClock } from './response-times.ts';
+import { sharedNowNs } from './shared-now.ts';
 import type { BatchCancels } from './thread-cancels.ts';
 import type { StreamChunk, ThreadOutcome } from './thread-messages.ts';
 
@@ -33,26 +35,35 @@ export function plainOutcome(outcome: Exclude<BackendOutcome, BackendStream>): T
 /**
  * Sends the answers of all of a batch's streams side by side, and at once those that came whole.
  * Resolves when all have ended, with how each did: END, or the error that ended it. Never rejects.
+ * `times` is told how long each answer took.
  */
 export function sendStreams(
   sequence: number,
   outcomes: readonly BackendOutcome[],
   cancels: BatchCancels,
   line: ChunkLine,
+  times: ResponseClock,
 ): Promise<ThreadOutcome[]> {
   return Promise.all(
     outcomes.map(async (outcome, position) => {
       const send = (each: ThreadOutcome, last: boolean) => line.send(sequence, { position, outcome: each, last });
       if (!isStream(outcome)) {
         const whole = plainOutcome(outcome);
+        const givenNs = sharedNowNs();
         send(whole, true);
+        tell(times, 0, whole, givenNs - times.startNs, sharedNowNs() - givenNs);
         return whole.ok ? END : whole;
       }
-      const end = await sendStream(outcome, cancels.signal(position), line, (each) => send(each, false));
+      const end = await sendStream(outcome, cancels.signal(position), line, (each) => send(each, false), times);
       send(end, true);
       return end;
     }),
   );
+}
+
+function tell(times: ResponseClock, index: number, given: ThreadOutcome, inferNs: number, outputNs: number): void {
+  if (given.ok) times.answered(index, inferNs, outputNs);
+  else times.other(index, 'fail', inferNs);
 }
 
 /** Passes on one stream; how it ended. A cancelled one has ended once its iterator has. */
@@ -61,25 +72,42 @@ async function sendStream(
   signal: AbortSignal,
   line: ChunkLine,
   send: (outcome: ThreadOutcome) => void,
+  times: ResponseClock,
 ): Promise<ThreadOutcome> {
+  let index = 0;
+  /** The end of the answer before, or since when it is left. */
+  let sinceNs = times.startNs;
   let leaving: Promise<void> | undefined;
   let leave = () => {};
   try {
     const iterator = stream[Symbol.asyncIterator]();
     leave = () => {
-      leaving ??= returned(iterator);
+      if (leaving !== undefined) return;
+      sinceNs = sharedNowNs();
+      leaving = returned(iterator);
     };
     signal.addEventListener('abort', leave);
     if (signal.aborted) leave();
     for (let step = await iterator.next(); !step.done && !signal.aborted; step = await iterator.next()) {
+      const inferNs = sharedNowNs() - sinceNs;
       for (let room = line.room(); room !== undefined; room = line.room()) await room;
-      if (!signal.aborted) send(plainOutcome(step.value));
+      if (signal.aborted) break;
+      const given = plainOutcome(step.value);
+      // What waits for its reader counts for neither.
+      const outputStartNs = sharedNowNs();
+      send(given);
+      sinceNs = sharedNowNs();
+      tell(times, index++, given, inferNs, sinceNs - outputStartNs);
     }
     await leaving;
+    times.other(index, signal.aborted ? 'cancel' : 'empty', sharedNowNs() - sinceNs);
     return signal.aborted ? { ok: false, error: CANCELLED } : END;
   } catch (failure) {
+    const failedNs = sharedNowNs() - sinceNs;
     leave();
     await leaving;
+    if (signal.aborted) times.other(index, 'cancel', sharedNowNs() - sinceNs);
+    else times.other(index, 'fail', failedNs);
     return { ok: false, error: signal.aborted ? CANCELLED : errorInfo(failure) };
   } finally {
     signal.removeEventListener('abort', leave);

@@ -4,6 +4,7 @@ import { GRPCInferenceService } from './gen/grpc_service_pb.ts';
 import { healthCalls } from './health-calls.ts';
 import { inferCalls } from './infer-calls.ts';
 import { metadataCalls } from './metadata-calls.ts';
+import { statisticsCalls } from './statistics-calls.ts';
 import type { GrpcCall } from './transport.ts';
 import { pathOf } from './unary.ts';
 
@@ -14,7 +15,12 @@ import { pathOf } from './unary.ts';
  * Triton's service that no area has is answered as not served.
  */
 export function grpcCalls(context: CallContext): readonly GrpcCall[] {
-  const served = [...healthCalls(context), ...metadataCalls(context), ...inferCalls(context)];
+  const served = [
+    ...healthCalls(context),
+    ...metadataCalls(context),
+    ...inferCalls(context),
+    ...statisticsCalls(context),
+  ];
   const paths = new Set(served.map(({ path }) => path));
   const others = GRPCInferenceService.methods.filter((method) => !paths.has(pathOf(method)));
   return [...served, ...others.map(notServed)];

@@ -79,6 +79,9 @@ describe('methods', () => {
     ['GET', '/v2/models/simple/versions/1'],
     ['GET', '/v2/models/simple/ready'],
     ['GET', '/v2/models/simple/config'],
+    ['GET', '/v2/models/stats'],
+    ['GET', '/v2/models/simple/stats'],
+    ['GET', '/v2/models/simple/versions/1/stats'],
     ['POST', '/v2/models/simple/infer'],
     ['POST', '/v2/models/simple/versions/1/infer'],
     ['POST', '/v2/models/simple/generate'],
@@ -102,20 +105,6 @@ describe('methods', () => {
       expect(answer.headers['content-type']).toBe('application/json');
       expect(answer.headers).not.toHaveProperty('allow');
     }
-  });
-});
-
-describe('routes of Triton that this version does not have', () => {
-  it.each([
-    ['GET', '/v2/models/stats'],
-    ['GET', '/v2/models/simple/stats'],
-  ])('%s %s says so', async (method, url) => {
-    const { http } = await httpFixture();
-    const answer = await http.inject({ method: method as 'GET', url });
-    expect([answer.statusCode, answer.json()]).toEqual([
-      501,
-      { error: `this version does not serve ${method} ${url}` },
-    ]);
   });
 });
 

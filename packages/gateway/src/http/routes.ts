@@ -11,6 +11,7 @@ import { loadModel, repositoryIndex, unloadModel } from './repository.ts';
 import { type Route, restrictRoute } from './restrict-routes.ts';
 import type { ServicesContext } from './services-context.ts';
 import { sharedMemoryRoutes } from './shared-memory-routes.ts';
+import { allStatistics, modelStatistics } from './statistics.ts';
 import { setTraceSetting, traceSetting } from './trace.ts';
 
 export interface RoutesContext extends InferContext, JobsContext, ServicesContext {
@@ -38,14 +39,16 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['GET', '/v2', (_request, reply) => sendJson(reply, server)],
     ['GET', '/v2/health/live', (request, reply) => live(gateway, request, reply)],
     ['GET', '/v2/health/ready', (request, reply) => ready(gateway, request, reply)],
-    // Statistics of all models in Triton, so a model of that name has no metadata there either.
-    ['GET', '/v2/models/stats', notServed],
+    // Before the model routes: in Triton a model of that name has no metadata either.
+    ['GET', '/v2/models/stats', (request, reply) => allStatistics(gateway, request, reply)],
     ['GET', MODEL, (request, reply) => modelMetadata(gateway, request, reply)],
     ['GET', VERSION, (request, reply) => modelMetadata(gateway, request, reply)],
     ['GET', `${MODEL}/ready`, (request, reply) => modelReady(gateway, request, reply)],
     ['GET', `${VERSION}/ready`, (request, reply) => modelReady(gateway, request, reply)],
     ['GET', `${MODEL}/config`, (request, reply) => modelConfig(gateway, request, reply)],
     ['GET', `${VERSION}/config`, (request, reply) => modelConfig(gateway, request, reply)],
+    ['GET', `${MODEL}/stats`, (request, reply) => modelStatistics(gateway, request, reply)],
+    ['GET', `${VERSION}/stats`, (request, reply) => modelStatistics(gateway, request, reply)],
     ['POST', `${MODEL}/infer`, (request, reply) => infer(context, request, reply)],
     ['POST', `${VERSION}/infer`, (request, reply) => infer(context, request, reply)],
     ['POST', `${MODEL}/generate`, (request, reply) => generate(context, request, reply)],
@@ -83,9 +86,6 @@ function repositoryRoutes(of: string, context: RoutesContext): readonly Route[] 
   ];
 }
 
-/** Triton's routes that this version does not have: an answer that says so, not a bare 404. */
-const NOT_SERVED = ['/v2/models/[^/]+(/versions/[0-9]+)?/stats'].map(fullMatch);
-
 /** Adds all routes, and the answers for what is none of them (evhtp's in Triton). */
 export function addRoutes(app: FastifyInstance, context: RoutesContext): void {
   const table = routeTable(context);
@@ -97,20 +97,13 @@ export function addRoutes(app: FastifyInstance, context: RoutesContext): void {
   const known = [...new Set(table.map(([, url]) => pathPattern(url)))].map(fullMatch);
   app.setNotFoundHandler((request, reply) => {
     const [path = ''] = request.url.split('?', 1);
-    const matches = (pattern: RegExp) => pattern.test(path);
-    if (known.some(matches)) restrictRoute(restricted, path, wrongMethod)(request, reply);
-    else if (NOT_SERVED.some(matches)) restrictRoute(restricted, path, notServed)(request, reply);
+    if (known.some((pattern) => pattern.test(path))) restrictRoute(restricted, path, wrongMethod)(request, reply);
     else sendError(reply, { code: 'NOT_FOUND', message: 'Not Found' });
   });
 }
 
 function wrongMethod(_request: FastifyRequest, reply: FastifyReply): void {
   sendError(reply, { code: 'UNSUPPORTED', message: 'Method Not Allowed' }, 405);
-}
-
-function notServed(request: FastifyRequest, reply: FastifyReply): void {
-  const [path = ''] = request.url.split('?', 1);
-  sendError(reply, { code: 'UNSUPPORTED', message: `this version does not serve ${request.method} ${path}` });
 }
 
 /** A path of the route. */

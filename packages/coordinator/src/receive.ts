@@ -1,0 +1,48 @@
+import type { Message } from '@nereid/protocol';
+import type { Log } from '@nereid/runtime';
+import { answerCount, type CountParts } from './count-answer.ts';
+import type { Intake } from './intake.ts';
+import type { JobIntake } from './job-intake.ts';
+import type { Owner } from './owner.ts';
+import { passOnSigns } from './stream-signs.ts';
+
+export interface Receivers extends CountParts {
+  readonly log: Log;
+  readonly intake: Intake;
+  readonly owner: Owner;
+  readonly jobs: JobIntake | undefined;
+}
+
+/** Hands a message to the part of the coordinator that it is for. */
+export function receive(receivers: Receivers, message: Message): void {
+  const { intake, jobs, log, mailbox, owner } = receivers;
+  switch (message.kind) {
+    case 'infer':
+      intake.infer(message);
+      break;
+    case 'cancel':
+      intake.cancel(message);
+      break;
+    case 'done':
+      owner.done(message);
+      break;
+    case 'described':
+      owner.described(message);
+      passOnSigns(mailbox, message);
+      break;
+    case 'response':
+      jobs?.response(message);
+      break;
+    case 'missing':
+      jobs?.missing(message);
+      break;
+    case 'count':
+      answerCount(receivers, message);
+      break;
+    case 'refused':
+      owner.refused(message).catch((error) => log.error({ err: error, model: message.model }, 'lease not renewed'));
+      break;
+    default:
+      log.warn({ kind: message.kind }, 'message that no coordinator takes');
+  }
+}

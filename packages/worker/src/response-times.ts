@@ -1,0 +1,35 @@
+import { LIMITS } from '@nereid/config';
+import type { AnswerTimes, OtherResponse, OtherResponseKind, ResponseTimes } from '@nereid/protocol';
+
+/** Adds up how long the answers of a batch's streams took; the first ones of each, as many as are counted. */
+export interface ResponseClock {
+  /** When the model was given the batch. */
+  readonly startNs: number;
+  /** An answer with outputs, at that position of its stream. */
+  answered(index: number, inferNs: number, outputNs: number): void;
+  /** Something else in its place. */
+  other(index: number, how: OtherResponseKind, ns: number): void;
+  times(): ResponseTimes;
+}
+
+export function createResponseClock(startNs: number): ResponseClock {
+  const answers: { -readonly [K in keyof AnswerTimes]: number }[] = [];
+  const others: OtherResponse[] = [];
+  return {
+    startNs,
+    answered(index, inferNs, outputNs) {
+      if (index >= LIMITS.responses_counted_max) return;
+      // A stream may have had something else at a position at which no other has an answer yet.
+      while (answers.length <= index) answers.push({ count: 0, inferNs: 0, outputNs: 0 });
+      const at = answers[index];
+      if (at === undefined) return;
+      at.count++;
+      at.inferNs += inferNs;
+      at.outputNs += outputNs;
+    },
+    other(index, how, ns) {
+      if (index < LIMITS.responses_counted_max) others.push({ index, how, ns });
+    },
+    times: () => ({ answers, others }),
+  };
+}
