@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { constants } from 'node:http2';
 import { connect } from 'node:net';
@@ -247,7 +248,8 @@ describe('bytes in flight', () => {
   it('what a message is decompressed to counts', async () => {
     const bytesInFlight = createBytesInFlight(500_000);
     const session = (await started({ bytesInFlight })).session();
-    const random = Buffer.from(Array.from({ length: 20_000 }, (_, at) => (at * at * 7919) % 251));
+    // Of more bytes than are inflated at once.
+    const random = randomBytes(20_000);
     for (const message of [Buffer.alloc(600_000), Buffer.concat([random, Buffer.alloc(600_000)])]) {
       const { trailers } = await send(session, ECHO, frame(gzipSync(message), 1), { 'grpc-encoding': 'gzip' });
       expect(trailers).toMatchObject(over);
@@ -368,11 +370,14 @@ describe('a stream', () => {
       await gate;
       for await (const message of bidi.messages) taken += message.length;
     });
-    const call = open((await started({ message_bytes_max: 2_000_000 }, slow)).session(), CHAT);
-    const message = Buffer.alloc(1_000_000);
-    // More than the windows of call and connection hold, so that some of it must wait at the client.
-    for (let at = 0; at < 30; at++) call.send(frame(message));
+    const bytesInFlight = createBytesInFlight(1e9);
+    const call = open((await started({ bytesInFlight }, slow)).session(), CHAT);
+    const message = Buffer.alloc(500_000);
+    for (let at = 0; at < 60; at++) call.send(frame(message));
     call.half();
+    // What is unread, and what was on its way when that was full.
+    await expect.poll(() => bytesInFlight.held).toBeGreaterThanOrEqual(4_000_000);
+    expect(bytesInFlight.held).toBeLessThan(8_000_000);
     go();
     expect((await call.ended).trailers['grpc-status']).toBe('0');
     expect(taken).toBe(30_000_000);
@@ -555,5 +560,7 @@ describe('connections', () => {
     // The next ones would come within this many of the server's own intervals.
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(pings).toBe(2);
+    await send(session, ECHO, frame(''));
+    await once(session, 'ping');
   });
 });
