@@ -1,4 +1,5 @@
 /** Where the texts of flags come from. Each source gives, per flag name as written, its texts in order. */
+import { thrownText } from '@nereid/protocol';
 import { parseDocument } from 'yaml';
 import { environmentName, type Flag } from './flag-table.ts';
 import { LIMITS } from './limits.ts';
@@ -89,7 +90,13 @@ export function fileTexts(
   const document = parseDocument(source, { schema: 'failsafe', prettyErrors: true });
   const problem = document.errors[0];
   if (problem !== undefined) return failed(problem.message.split('\n')[0] ?? problem.code);
-  const content: unknown = document.toJS();
+  let content: unknown;
+  try {
+    content = document.toJS();
+  } catch (failure) {
+    // An alias without its anchor is found only here.
+    return failed(thrownText(failure));
+  }
   if (content === null || content === '') return { ok: true, texts: new Map() };
   if (typeof content !== 'object' || Array.isArray(content)) {
     return failed('must be a mapping of flag names to values, e.g. `http-port: 8000`');

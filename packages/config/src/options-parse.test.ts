@@ -194,6 +194,7 @@ describe('the file', () => {
 
   it.each<[string, string, string]>([
     ['an unknown key', 'http-prot: 1', '--config f.yaml: unknown option http-prot: did you mean http-port?'],
+    ['an alias of nothing', 'id: *x', '--config f.yaml: Unresolved alias (the anchor must be set before the alias): x'],
     ['a list', '- http-port', '--config f.yaml: must be a mapping of flag names to values, e.g. `http-port: 8000`'],
     [
       'a list for one value',
