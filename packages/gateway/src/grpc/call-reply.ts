@@ -3,6 +3,7 @@ import type { CallBytes } from './call-bytes.ts';
 import { brokenCall, type CallStatus, OK, statusTrailers } from './call-status.ts';
 import { ACCEPTED_ENCODINGS, type AnswerCompression, compressed } from './message-compression.ts';
 import { framed, whole } from './message-frame.ts';
+import { createPieceWriter } from './piece-writer.ts';
 import type { MessageBytes } from './transport.ts';
 
 const CONTENT_TYPE = 'application/grpc';
@@ -25,19 +26,21 @@ export interface CallReply {
 export interface CallReplyOptions {
   readonly compression: AnswerCompression | undefined;
   readonly account: CallBytes;
+  /** A client that takes nothing of what waits for it for so long loses its call. */
+  readonly unread_timeout_ms: number;
   /** Called for each frame. */
   readonly sent: () => void;
 }
 
 export function createCallReply(
   stream: ServerHttp2Stream,
-  { compression, account, sent }: CallReplyOptions,
+  { compression, account, unread_timeout_ms, sent }: CallReplyOptions,
 ): CallReply {
   let over = false;
   let finished = false;
   /** What must be written before the next message, where a thread compresses it. */
   let queue: Promise<void> | undefined;
-  let drained: Promise<void> | undefined;
+  const writer = createPieceWriter(stream, account, unread_timeout_ms);
 
   const begin = () => {
     const header: OutgoingHttpHeaders = {
@@ -53,29 +56,7 @@ export function createCallReply(
     if (isGone(stream)) return undefined;
     sent();
     if (!stream.headersSent) begin();
-    const pieces = framed(message, isCompressed);
-    let room = true;
-    stream.cork();
-    for (const piece of pieces) {
-      account.add(piece.byteLength);
-      room = stream.write(piece, () => account.release(piece.byteLength));
-    }
-    stream.uncork();
-    return room ? undefined : whenDrained();
-  };
-
-  const whenDrained = () => {
-    drained ??= new Promise<void>((resolve) => {
-      const go = () => {
-        drained = undefined;
-        stream.off('drain', go);
-        stream.off('close', go);
-        resolve();
-      };
-      stream.on('drain', go);
-      stream.on('close', go);
-    });
-    return drained;
+    return writer.write(framed(message, isCompressed));
   };
 
   const finish = (status: CallStatus) => {
@@ -89,7 +70,9 @@ export function createCallReply(
         stream.sendTrailers(statusTrailers(status));
         takeNoMore(stream);
       });
-      stream.end();
+      writer.afterAll(() => {
+        if (!isGone(stream)) stream.end();
+      });
     } else {
       stream.respond({ ':status': 200, 'content-type': CONTENT_TYPE, ...statusTrailers(status) }, WITHOUT_MESSAGES);
       takeNoMore(stream);

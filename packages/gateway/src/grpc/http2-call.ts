@@ -16,7 +16,7 @@ import {
   OK,
   unimplemented,
 } from './call-status.ts';
-import { answerCompression, decompressed, type Plain } from './message-compression.ts';
+import { type AnswerCompression, answerCompression, decompressed, type Plain } from './message-compression.ts';
 import { createMessageInbox } from './message-inbox.ts';
 import { createMessageReader, PREFIX_BYTES } from './message-reader.ts';
 import type { CallInfo, CallMetadata, CallResult, GrpcCall, MessageBytes, StreamCall, UnaryCall } from './transport.ts';
@@ -30,6 +30,8 @@ export interface CallParts {
   readonly bytesInFlight: BytesInFlight;
   /** A longer message is refused. */
   readonly message_bytes_max: number;
+  /** A client that takes nothing of its answer for so long loses its call. */
+  readonly answer_unread_timeout_ms: number;
   /** none, low, medium or high. */
   readonly compressionLevel: string;
   /** Aborted once the server takes nothing new. */
@@ -75,9 +77,18 @@ export function serveCall(
 }
 
 /** An answer to what is none of our calls. */
-export function refuseUnknown(stream: ServerHttp2Stream, path: string, { bytesInFlight, sent }: CallParts): void {
-  const reply = createCallReply(stream, { compression: undefined, account: createCallBytes(bytesInFlight), sent });
+export function refuseUnknown(stream: ServerHttp2Stream, path: string, parts: CallParts): void {
+  const reply = replyTo(stream, undefined, createCallBytes(parts.bytesInFlight), parts);
   reply.status(unimplemented(`unknown method ${path}`));
+}
+
+function replyTo(
+  stream: ServerHttp2Stream,
+  compression: AnswerCompression | undefined,
+  account: CallBytes,
+  { answer_unread_timeout_ms: unread_timeout_ms, sent }: CallParts,
+): CallReply {
+  return createCallReply(stream, { compression, account, unread_timeout_ms, sent });
 }
 
 function openCall(
@@ -91,7 +102,7 @@ function openCall(
     ? answerCompression(parts.compressionLevel, header['grpc-accept-encoding']?.toString())
     : undefined;
   const account = createCallBytes(parts.bytesInFlight);
-  const reply = createCallReply(stream, { compression, account, sent: parts.sent });
+  const reply = replyTo(stream, compression, account, parts);
   let controller: AbortController | undefined;
   let left: string | undefined;
   let deadline: Timer | undefined;

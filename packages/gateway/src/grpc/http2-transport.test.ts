@@ -271,6 +271,30 @@ describe('bytes in flight', () => {
   });
 });
 
+describe('an answer', () => {
+  it('that its client does not take is cut off, and what it held is let go', async () => {
+    const bytesInFlight = createBytesInFlight(1e9);
+    const session = (await started({ bytesInFlight, answer_unread_timeout_ms: 30, message_bytes_max: 1e8 })).session();
+    const call = open(session, ECHO);
+    call.pause();
+    call.send(frame(Buffer.alloc(10_000_000)));
+    call.half();
+    await expect.poll(() => bytesInFlight.held).toBeGreaterThan(10_000_000);
+    await expect.poll(() => bytesInFlight.held).toBe(0);
+    call.resume();
+    expect((await call.ended).trailers).not.toHaveProperty('grpc-status');
+  });
+
+  it('that is taken is not, however large', async () => {
+    const bytesInFlight = createBytesInFlight(1e9);
+    await started({ bytesInFlight, answer_unread_timeout_ms: 60_000, message_bytes_max: 1e8 });
+    const message = frame(randomBytes(20_000_000));
+    const { body, trailers } = await send(fixture.session(), ECHO, message);
+    expect([body.equals(message), trailers['grpc-status']]).toEqual([true, '0']);
+    await expect.poll(() => bytesInFlight.held).toBe(0);
+  });
+});
+
 describe('a client that leaves', () => {
   it('by a cancel aborts the signal', async () => {
     const { call, waiting } = waitCall();

@@ -10,6 +10,7 @@ import {
   type ServerOptions,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
+import { LIMITS } from '@nereid/config';
 import type { ErrorInfo } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { BytesInFlight } from '../bytes-in-flight.ts';
@@ -36,6 +37,8 @@ export interface Http2TransportOptions {
   readonly compressionLevel: string;
   readonly message_bytes_max: number;
   readonly bytesInFlight: BytesInFlight;
+  /** A client that takes nothing of its answer for so long loses its call. */
+  readonly answer_unread_timeout_ms?: number;
   /** Calls that one connection may have open. */
   readonly calls_per_connection_max: number;
 }
@@ -76,6 +79,7 @@ export function createHttp2Transport(options: Http2TransportOptions): GrpcTransp
     refusal,
     bytesInFlight: options.bytesInFlight,
     message_bytes_max: options.message_bytes_max,
+    answer_unread_timeout_ms: options.answer_unread_timeout_ms ?? LIMITS.answer_unread_timeout_ms,
     compressionLevel: options.compressionLevel,
     stopping: stopping.signal,
   };
