@@ -65,6 +65,8 @@ describe('a generate body', () => {
     const request = decode({ text_input: 'a', id: 'g-1' });
     expect([request.id, request.parameters]).toEqual(['g-1', { id: 'g-1' }]);
     expect(decode({ text_input: 'a', parameters: { id: 'g-1' } }).id).toBe('');
+    const both = decode({ id: 'x' }, [input('id', 'BYTES', 1)]);
+    expect([both.id, both.parameters, tensors(both)]).toEqual(['x', {}, [['id', [1], ['x']]]]);
   });
 
   it('says nothing of sequences, priorities and timeouts', () => {
@@ -148,7 +150,7 @@ describe('a generate body is refused', () => {
     ['no JSON', 'hello', `${parse}Invalid value. at 0`],
     ['more than one value', '{} {}', `${parse}The document root must not be followed by other values. at 3`],
     ['a body that is cut short', '{"VALUES":[1', `${parse}Missing a comma or ] after an array element. at 12`],
-    ['no object', '[1]', 'failed to parse the request: attempt to get members for non-object'],
+    ['no object', '[1]', 'attempt to get members for non-object'],
     [
       'text that is none',
       '{"text_input":5}',
@@ -180,12 +182,22 @@ describe('a generate body is refused', () => {
     [
       'an object in parameters',
       '{"parameters":{"parameters":{}}}',
-      "parameter 'parameters' has invalid type. It should be either 'int', 'bool', or 'string'.",
+      "Converting keyword: 'parameters': parameter 'parameters' has invalid type. It should be either 'int', 'bool', or 'string'.",
+    ],
+    [
+      'a tensor in parameters',
+      '{"parameters":{"VALUES":["a"]}}',
+      "Converting keyword: 'parameters': Unable to parse 'data': attempt to access JSON non-signed-integer as signed-integer",
+    ],
+    [
+      'the id before what else is wrong',
+      '{"VALUES":["a"],"id":5}',
+      "Unable to parse 'id': attempt to access JSON non-string as string",
     ],
     [
       'parameters that are none',
       '{"parameters":1}',
-      "Unable to parse 'parameters': attempt to access JSON non-object as object",
+      "Expected JSON object for keyword: 'parameters': attempt to access JSON non-object as object",
     ],
     ['an id that is no text', '{"id":5}', "Unable to parse 'id': attempt to access JSON non-string as string"],
     ['a name twice', '{"p":1,"p":2}', `${parse}Object member 'p' is given twice. at 11`],
@@ -202,7 +214,16 @@ describe('a generate body is refused', () => {
   });
 
   it('an input named parameters', () => {
-    expect(failure({ parameters: {} }, [input('parameters', 'INT32', 1)])).toMatchObject({ field: 'parameters' });
+    expect(failure({ parameters: {} }, [input('parameters', 'INT32', 1)])).toMatchObject({
+      message: "Keyword 'parameters' for nested schema also given as input tensor name",
+      field: 'parameters',
+    });
+  });
+
+  it('a shape that does not come out even, before what is wrong with the elements', () => {
+    expect(failure({ VALUES: ['a', 'b'] }, [input('VALUES', 'INT32', 4)]).message).toMatch(
+      /^The schema can not convert/,
+    );
   });
 
   it('what nests deeper than the limit', () => {

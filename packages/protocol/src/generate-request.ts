@@ -4,7 +4,7 @@
  * parameters of the model where they have not. The members of `parameters` stand as if beside it.
  */
 import type { Datatype } from './datatype.ts';
-import { NereidError } from './error.ts';
+import { errorInfo, NereidError } from './error.ts';
 import { type InferRequest, type ParameterValue, REQUEST_DEFAULTS } from './infer.ts';
 import { type JsonCursor, jsonCursor, peek } from './json-cursor.ts';
 import { readElements } from './json-elements.ts';
@@ -46,9 +46,13 @@ const PARAMETERS = 'parameters';
 const BRACKETS = [Buffer.from('['), Buffer.from(']')] as const;
 
 /** A tensor's place in the text, or a parameter's value. */
-type Member =
+type Member = (
   | { readonly input: GenerateInput; readonly start: number; readonly end: number }
-  | { readonly name: string; readonly value: JsonScalar };
+  | { readonly name: string; readonly value: JsonScalar }
+) & {
+  /** It stands in `parameters`. */
+  readonly nested: boolean;
+};
 
 interface Reading {
   readonly cursor: JsonCursor;
@@ -72,25 +76,27 @@ export function decodeGenerateRequest(body: Uint8Array, options: GenerateOptions
   else skipValue(cursor, options.limits.json_depth_max);
   expectEnd(cursor);
   if (!isObject) {
-    throw new NereidError('INVALID_ARG', 'failed to parse the request: attempt to get members for non-object', {
-      field: 'body',
-    });
+    throw new NereidError('INVALID_ARG', 'attempt to get members for non-object', { field: 'body' });
   }
 
+  const { id = '' } = reading;
+  if (typeof id !== 'string') throw wrongKind('id', 'id', 'JSON non-string as string');
   const inputs: Tensor[] = [];
   const parameters: [string, ParameterValue][] = [];
   let elements = 0;
   for (const member of members) {
-    if ('input' in member) {
-      const count = countElements(cursor, member.start);
-      elements += count;
-      inputs.push(tensor(cursor, member, { count, elements }, options.limits));
-    } else {
-      parameters.push([member.name, parameterValue(member.name, member.value)]);
+    try {
+      if ('input' in member) {
+        const count = countElements(cursor, member.start);
+        elements += count;
+        inputs.push(tensor(cursor, member, { count, elements }, options.limits));
+      } else {
+        parameters.push([member.name, parameterValue(member.name, member.value)]);
+      }
+    } catch (thrown) {
+      throw member.nested ? nestedError(thrown) : thrown;
     }
   }
-  const { id = '' } = reading;
-  if (typeof id !== 'string') throw wrongKind('id', 'id', 'JSON non-string as string');
   return {
     ...REQUEST_DEFAULTS,
     modelName: options.modelName,
@@ -113,19 +119,25 @@ function readMembers(reading: Reading, nested: boolean): void {
     const start = cursor.position;
     const input = options.inputs.find(({ name }) => name === key);
     if (key === PARAMETERS && !nested) {
-      if (input !== undefined) throw reservedInput();
+      if (input !== undefined) {
+        throw refused("Keyword 'parameters' for nested schema also given as input tensor name", PARAMETERS);
+      }
       if (opening !== OPEN_OBJECT) {
         skipValue(cursor, depthMax);
-        throw wrongKind(PARAMETERS, PARAMETERS, 'JSON non-object as object');
+        throw refused(
+          "Expected JSON object for keyword: 'parameters': attempt to access JSON non-object as object",
+          PARAMETERS,
+        );
       }
       readMembers(reading, true);
-    } else if (input !== undefined) {
-      skipValue(cursor, depthMax);
-      members.push({ input, start, end: cursor.position });
-    } else {
+    } else if (input === undefined || key === 'id') {
       const value = readScalar(cursor, depthMax);
       if (key === 'id' && !nested) reading.id = value;
-      members.push({ name: key, value });
+      if (input === undefined) members.push({ name: key, value, nested });
+      else members.push({ input, start, end: cursor.position, nested });
+    } else {
+      skipValue(cursor, depthMax);
+      members.push({ input, start, end: cursor.position, nested });
     }
     if (members.length > JSON_MEMBERS_MAX) {
       throw new NereidError('INVALID_ARG', `the request has more than ${JSON_MEMBERS_MAX} members`, { field: 'body' });
@@ -133,12 +145,14 @@ function readMembers(reading: Reading, nested: boolean): void {
   }
 }
 
-function reservedInput(): NereidError {
-  return new NereidError(
-    'INVALID_ARG',
-    `the model's input '${PARAMETERS}' can not be given to generate, where that name is of an object of parameters; use infer`,
-    { field: PARAMETERS },
-  );
+/** What is wrong with a member of `parameters` says so in front. */
+function nestedError(thrown: unknown): unknown {
+  const { code, message, ...detail } = errorInfo(thrown);
+  return new NereidError(code, `Converting keyword: '${PARAMETERS}': ${message}`, { ...detail, cause: thrown });
+}
+
+function refused(message: string, field: string): NereidError {
+  return new NereidError('INVALID_ARG', message, { field });
 }
 
 /** What stands in the outermost array, 1 for what is none. The text is checked before. */
@@ -160,16 +174,13 @@ function tensor(
   limits: RequestLimits,
 ): Tensor {
   const { name, datatype } = input;
-  const place = { name, datatype, shape: [size.count], field: name };
-  checkJsonInput(place, { ...size, textBytes: end - start }, limits);
-  const data = readElements(arraySpan(bytes, start, end), datatype, size.count, place);
   const shape = deduceShape(input.shape, size.count);
   if (shape === undefined) {
-    throw new NereidError('INVALID_ARG', `The schema can not convert input '${name}' to tensor with proper shape`, {
-      field: name,
-    });
+    throw refused(`The schema can not convert input '${name}' to tensor with proper shape`, name);
   }
-  return { name, datatype, shape, data };
+  const place = { name, datatype, shape, field: name };
+  checkJsonInput(place, { ...size, textBytes: end - start }, limits);
+  return { name, datatype, shape, data: readElements(arraySpan(bytes, start, end), datatype, size.count, place) };
 }
 
 /** The text of an array; of one element's text, between brackets, where it is none. */

@@ -32,6 +32,10 @@ export function createInflate(bytes_max: number): Inflate {
   };
 
   return (body, done) => {
+    if (body.byteLength === 0) {
+      done({ ok: false, error: NOTHING, tooLarge: false });
+      return;
+    }
     if (body.byteLength <= SYNC_INPUT_BYTES_MAX) {
       const now = inflateNow(body, Math.min(bytes_max, SYNC_OUTPUT_BYTES_MAX));
       if (now.bytes !== undefined) {
@@ -69,6 +73,8 @@ function inflatedTooLarge(bytes_max: number): ErrorInfo {
     'Use --http-max-input-size to increase the limit.';
   return { code: 'INVALID_ARG', message, field: 'body' };
 }
+
+const NOTHING: ErrorInfo = { code: 'INVALID_ARG', message: 'nothing to be decompressed', field: 'body' };
 
 function notInflated(cause: unknown): ErrorInfo {
   const why = cause instanceof Error ? cause.message : String(cause);
