@@ -102,9 +102,10 @@ describe('classes', () => {
   });
 
   it('are the first of a stable sort, however many are asked for', () => {
-    const value = fc.constantFrom(0, 1, 2, 3, 4, Number.NaN);
+    const value = fc.constantFrom(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, Number.NaN);
+    const many = fc.array(value, { minLength: 1, maxLength: 100, size: 'max' });
     fc.assert(
-      fc.property(fc.array(value, { minLength: 1, maxLength: 200 }), fc.integer({ min: 1, max: 210 }), (all, count) => {
+      fc.property(many, fc.integer({ min: 1, max: 12 }), (all, count) => {
         const rank = (at: number) => (Number.isNaN(all[at]) ? -1 : (all[at] ?? 0));
         const sorted = all.map((_, at) => at).sort((a, b) => rank(b) - rank(a) || a - b);
         const classes = classify(scores(all), { count, batching: true, labels: [] });

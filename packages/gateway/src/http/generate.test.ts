@@ -1,3 +1,4 @@
+import { connect } from 'node:net';
 import type { ErrorInfo, InferMessage, Outcome, ResponseMessage, Tensor } from '@nereid/protocol';
 import { tensorFromValues } from '@nereid/protocol';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -63,6 +64,17 @@ async function received(fixture: HttpFixture): Promise<InferMessage> {
 
 function send(fixture: HttpFixture, messages: readonly ResponseMessage[]): void {
   for (const message of messages) fixture.coordinator.send('gw-1', message);
+}
+
+function isRefused(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(false);
+    });
+    socket.once('error', () => resolve(true));
+  });
 }
 
 /** Asks with one element, and answers with these chunks. */
@@ -282,6 +294,8 @@ describe('generate_stream', () => {
     await client.until(/"OUTPUT":1/);
     fixture.gateway.drain();
     const closed = fixture.http.close(60_000);
+    // From then on Node itself ends no connection that comes to rest.
+    await expect.poll(() => isRefused(client.socket.remotePort ?? 0)).toBe(true);
     send(fixture, two === undefined || end === undefined ? [] : [two, end]);
     expect(await client.ended()).toMatch(/"OUTPUT":2,[\s\S]*\r\n0\r\n\r\n$/);
     await closed;
