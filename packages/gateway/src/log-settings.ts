@@ -49,8 +49,12 @@ export function createLogSettings({ values, control }: LogSettingsParts): LogSet
 
 /** Keeps this process's log as the cluster's settings say, from now on, and says so in it. */
 export function followLogSettings({ values, control, log }: LogSettingsParts & { readonly log: Log }): void {
+  let applied = JSON.stringify(control.start);
   const apply = () => {
     const settings = settingsNow(values, control);
+    const text = JSON.stringify(settings);
+    if (text === applied) return;
+    applied = text;
     control.apply(settings);
     log.info({ settings }, 'log settings of the cluster');
   };
