@@ -43,6 +43,12 @@ async function indexAt(http: string, body: object = {}) {
   return (await ask(`${http}/v2/repository/index`, body)).json;
 }
 
+/** Its models are loaded or have failed by now, and this gateway has heard so. */
+const isSettled = async (http: string) => {
+  const index: readonly { readonly state?: string }[] = await indexAt(http);
+  return index.length === 3 && index.every(({ state }) => state !== 'LOADING');
+};
+
 const statusOf = async (url: string) => (await ask(url)).status;
 
 describe.each(MODES)('in mode %s', (mode) => {
@@ -73,7 +79,7 @@ describe.each(MODES)('in mode %s', (mode) => {
 
     test('the index has all of them at every gateway, with why', async () => {
       for (const { http } of served.gateways) {
-        await eventually('the index', async () => (await indexAt(http)).length === 3);
+        await eventually('the index', () => isSettled(http));
         expect(await indexAt(http)).toEqual([
           { name: 'broken', version: '1', state: 'UNAVAILABLE', reason: expect.stringContaining('Internal: ') },
           { name: 'echo', version: '1', state: 'READY' },
@@ -146,7 +152,7 @@ describe.each(MODES)('in mode %s', (mode) => {
 
     test('the index lists the others by name', async () => {
       for (const { http } of served.gateways) {
-        await eventually('the index', async () => (await indexAt(http)).length === 3);
+        await eventually('the index', () => isSettled(http));
         expect(await indexAt(http)).toEqual([
           { name: 'broken' },
           { name: 'echo', version: '1', state: 'READY' },
