@@ -4,6 +4,8 @@ import { GRPCInferenceService } from './gen/grpc_service_pb.ts';
 import { healthCalls } from './health-calls.ts';
 import { inferCalls } from './infer-calls.ts';
 import { metadataCalls } from './metadata-calls.ts';
+import { repositoryCalls } from './repository-calls.ts';
+import { settingsCalls } from './settings-calls.ts';
 import { statisticsCalls } from './statistics-calls.ts';
 import type { GrpcCall } from './transport.ts';
 import { pathOf } from './unary.ts';
@@ -19,6 +21,8 @@ export function grpcCalls(context: CallContext): readonly GrpcCall[] {
     ...healthCalls(context),
     ...metadataCalls(context),
     ...inferCalls(context),
+    ...settingsCalls(context),
+    ...repositoryCalls(context),
     ...statisticsCalls(context),
   ];
   const paths = new Set(served.map(({ path }) => path));

@@ -7,6 +7,7 @@ import {
   type MessageInitShape,
   type MessageShape,
   toBinary,
+  toJson,
 } from '@bufbuild/protobuf';
 import {
   type CallOptions,
@@ -98,6 +99,18 @@ export function ask<I extends DescMessage, O extends DescMessage>(
   return askBytes(client, pathOf(method), toBinary(method.input, create(method.input, request)), options).then(
     (asked) => ('message' in asked ? { code: 0, message: fromBinary(method.output, asked.message) } : asked),
   );
+}
+
+/** Unary calls whose answers are read as protobuf's JSON, with the names of the .proto. */
+export function askJson(client: Client) {
+  return async <I extends DescMessage, O extends DescMessage>(
+    method: AskedMethod<I, O>,
+    request: MessageInitShape<I>,
+  ): Promise<Asked<unknown>> => {
+    const asked = await ask(client, method, request);
+    if (!('message' in asked)) return asked;
+    return { code: 0, message: toJson(method.output, asked.message, { useProtoFieldName: true }) };
+  };
 }
 
 /** One unary call with any bytes. */
