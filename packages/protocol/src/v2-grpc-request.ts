@@ -14,11 +14,14 @@ import type { GrpcInferDocument, GrpcOutput, GrpcTensor } from './v2-grpc-docume
 import { classificationCount, grpcRequestParameters, grpcSharedMemoryPlace } from './v2-grpc-parameters.ts';
 import { shapeOverflow } from './v2-member.ts';
 import type { RequestedOutput } from './v2-outputs.ts';
+import { addSharedBytes, type ReadSharedMemory, unknownRegion } from './v2-shared-memory.ts';
 
 export interface GrpcDecodeOptions {
   /** '' for the greatest ready one. */
   readonly modelVersion: string;
   readonly limits: GrpcRequestLimits;
+  /** Reads inputs that lie in shared memory. Without it every region is unknown, also of outputs. */
+  readonly readSharedMemory?: ReadSharedMemory | undefined;
 }
 
 export interface DecodedGrpcRequest {
@@ -40,7 +43,10 @@ const INVALID_DATATYPE = '<invalid>' as Datatype;
 export function decodeGrpcInferRequest(document: GrpcInferDocument, options: GrpcDecodeOptions): DecodedGrpcRequest {
   const parameters = grpcRequestParameters(document.parameters);
   const inputs = readInputs(document, options);
-  const outputs = document.outputs.length === 0 ? NO_OUTPUTS : document.outputs.map(readOutput);
+  const outputs =
+    document.outputs.length === 0
+      ? NO_OUTPUTS
+      : document.outputs.map((output, index) => readOutput(output, index, options));
   return {
     request: {
       modelName: document.modelName,
@@ -66,10 +72,12 @@ const NO_OUTPUTS: readonly RequestedOutput[] = [];
 interface Progress extends ContentsUse {
   /** The next raw entry; inputs in shared memory have none. */
   rawIndex: number;
+  /** Bytes from shared memory so far. */
+  sharedBytes: number;
 }
 
 function readInputs(document: GrpcInferDocument, options: GrpcDecodeOptions): readonly Tensor[] {
-  const progress: Progress = { elements: 0, rawIndex: 0 };
+  const progress: Progress = { elements: 0, rawIndex: 0, sharedBytes: 0 };
   return document.inputs.map((input, index) => {
     const { name, datatype, shape } = input;
     const field = `inputs[${index}]`;
@@ -90,7 +98,7 @@ function inputData(
   input: GrpcTensor,
   field: string,
   progress: Progress,
-  { limits }: GrpcDecodeOptions,
+  { limits, readSharedMemory }: GrpcDecodeOptions,
 ): Uint8Array {
   const { name, datatype, contents } = input;
   const place = grpcSharedMemoryPlace(input.parameters, name, field);
@@ -101,7 +109,10 @@ function inputData(
         field,
       );
     }
-    throw unknownRegion(place.region, field);
+    if (readSharedMemory === undefined) throw unknownRegion(place.region, field);
+    const byteSize = Number(place.byteSize);
+    progress.sharedBytes = addSharedBytes(progress.sharedBytes, byteSize, field);
+    return readSharedMemory(place.region, Number(place.offset), byteSize, field);
   }
   if (contents !== undefined) {
     if (rawInputContents.length > 0) {
@@ -122,14 +133,11 @@ function wrongContents(message: string, field: string): NereidError {
   return new NereidError('INVALID_ARG', message, { field: `${field}.contents` });
 }
 
-/** No region can be registered with this server yet. */
-function unknownRegion(region: string, field: string): NereidError {
-  return new NereidError('NOT_FOUND', `Unable to find shared memory region: '${region}'`, {
-    field: `${field}.parameters.shared_memory_region`,
-  });
-}
-
-function readOutput({ name, parameters }: GrpcOutput, index: number): RequestedOutput {
+function readOutput(
+  { name, parameters }: GrpcOutput,
+  index: number,
+  { readSharedMemory }: GrpcDecodeOptions,
+): RequestedOutput {
   const field = `outputs[${index}]`;
   const classification = classificationCount(parameters, field);
   const place = grpcSharedMemoryPlace(parameters, name, field);
@@ -138,5 +146,8 @@ function readOutput({ name, parameters }: GrpcOutput, index: number): RequestedO
     const text = "Output can't set both 'shared_memory_region' and 'classification'";
     throw new NereidError('INVALID_ARG', text, { field: `${field}.parameters` });
   }
-  throw unknownRegion(place.region, field);
+  const { region, offset, byteSize } = place;
+  if (readSharedMemory === undefined) throw unknownRegion(region, field);
+  const sharedMemory = { region, offset: Number(offset), byteSize: Number(byteSize) };
+  return { name, binary: true, classification, sharedMemory };
 }

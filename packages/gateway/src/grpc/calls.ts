@@ -6,6 +6,7 @@ import { inferCalls } from './infer-calls.ts';
 import { metadataCalls } from './metadata-calls.ts';
 import { repositoryCalls } from './repository-calls.ts';
 import { settingsCalls } from './settings-calls.ts';
+import { sharedMemoryCalls } from './shared-memory-calls.ts';
 import { statisticsCalls } from './statistics-calls.ts';
 import type { GrpcCall } from './transport.ts';
 import { pathOf } from './unary.ts';
@@ -24,6 +25,7 @@ export function grpcCalls(context: CallContext): readonly GrpcCall[] {
     ...settingsCalls(context),
     ...repositoryCalls(context),
     ...statisticsCalls(context),
+    ...sharedMemoryCalls(context),
   ];
   const paths = new Set(served.map(({ path }) => path));
   const others = GRPCInferenceService.methods.filter((method) => !paths.has(pathOf(method)));

@@ -47,9 +47,12 @@ function infer(context: CallContext, document: GrpcInferDocument, info: CallInfo
     if (found.signature.decoupled) return fail(DECOUPLED);
     const decoded = inferRequest(context, document, found, info.metadata);
     if (!decoded.ok) return fail(decoded.error);
+    const { request, outputs, shared } = decoded.value;
     // Never rejects: an infer's failure is an outcome, and an answer that is too large becomes an error.
-    return context.gateway.infer(decoded.value.request, info.signal).then((outcome) => {
-      const answer = answered(answerOutputs(outcome, decoded.value.outputs, found));
+    return context.gateway.infer(request, info.signal).then((outcome) => {
+      const placed = shared === undefined ? outcome : shared.place(outcome);
+      shared?.release();
+      const answer = answered(answerOutputs(placed, outputs, found));
       return answer.ok ? answer : fail(answer.error);
     });
   } catch (thrown) {

@@ -1,26 +1,39 @@
 import { LIMITS } from '@nereid/config';
 import { type DecodedGrpcRequest, decodeGrpcInferRequest, type GrpcInferDocument } from '@nereid/protocol';
-import { withForwardedHeaders } from '../header-forward.ts';
+import { type ForwardsHeader, withForwardedHeaders } from '../header-forward.ts';
 import type { ModelFound } from '../model-lookup.ts';
+import { type SharedUse, useSharedMemory } from '../shared-use.ts';
 import type { CallContext } from './call-context.ts';
 import type { CallMetadata, CallResult } from './transport.ts';
 
 const REQUEST_LIMITS = { elements_max: LIMITS.json_elements_max, bytes_max: LIMITS.grpc_message_bytes_max };
+
+export type InferRequestContext = Pick<CallContext, 'forwards' | 'sharedMemory' | 'bytesInFlight'>;
+
+export interface CalledInfer extends DecodedGrpcRequest {
+  /** To be released once no more answers come. */
+  readonly shared: SharedUse | undefined;
+}
 
 /**
  * The request of a message, for unary and streamed inference alike. What is wrong with it is thrown
  * as a NereidError or given, in Triton's order; what the config tells is the gateway's to check.
  */
 export function inferRequest(
-  { forwards }: Pick<CallContext, 'forwards'>,
+  { forwards, sharedMemory, bytesInFlight }: InferRequestContext,
   document: GrpcInferDocument,
   found: ModelFound,
   metadata: CallMetadata,
-): CallResult<DecodedGrpcRequest> {
+): CallResult<CalledInfer> {
   const modelVersion = document.modelVersion === '' ? '' : found.version;
-  const value = decodeGrpcInferRequest(document, { modelVersion, limits: REQUEST_LIMITS });
-  if (forwards === undefined) return { ok: true, value };
-  const { request } = value;
-  const parameters = withForwardedHeaders(request.parameters, metadata.headers(), forwards);
-  return { ok: true, value: { ...value, request: { ...request, parameters } } };
+  const { read: readSharedMemory, bytesRead } = sharedMemory;
+  const decoded = decodeGrpcInferRequest(document, { modelVersion, limits: REQUEST_LIMITS, readSharedMemory });
+  const request = forwards === undefined ? decoded.request : forwarded(decoded, metadata, forwards);
+  // Last: nothing may fail behind it without releasing it.
+  const shared = useSharedMemory(sharedMemory, bytesInFlight, sharedMemory.bytesRead - bytesRead, decoded.outputs);
+  return shared.ok ? { ok: true, value: { ...decoded, request, shared: shared.value } } : shared;
+}
+
+function forwarded({ request }: DecodedGrpcRequest, metadata: CallMetadata, forwards: ForwardsHeader) {
+  return { ...request, parameters: withForwardedHeaders(request.parameters, metadata.headers(), forwards) };
 }
