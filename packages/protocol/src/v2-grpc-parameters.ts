@@ -138,6 +138,10 @@ export function grpcSharedMemoryPlace(
     if (orphan === undefined) return undefined;
     throw refuse(`'shared_memory_${orphan}' can not be specified without 'shared_memory_region' parameter`);
   }
+  if (region.kind !== 'string_param') {
+    const text = `invalid value type for 'shared_memory_region' parameter for tensor '${tensor}', expected string_param.`;
+    throw new NereidError('INVALID_ARG', text, { field: `${field}.parameters.shared_memory_region` });
+  }
   if (byteSize === undefined) {
     throw refuse("'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter");
   }
@@ -151,10 +155,6 @@ export function grpcSharedMemoryPlace(
     if (parameter.value >= 0n) return Number(parameter.value);
     throw new NereidError('INVALID_ARG', `invalid value for ${named}, expected value >= 0.`, place);
   };
-  if (region.kind !== 'string_param') {
-    const text = `invalid value type for 'shared_memory_region' parameter for tensor '${tensor}', expected string_param.`;
-    throw new NereidError('INVALID_ARG', text, { field: `${field}.parameters.shared_memory_region` });
-  }
   return {
     region: region.value,
     offset: offset === undefined ? 0 : integer('shared_memory_offset', offset),

@@ -268,6 +268,28 @@ describe('what Triton refuses', () => {
       'inputs[0].parameters',
     ],
     [
+      'a region that is no text',
+      [input('UINT8', [1], parameter(4, 'shared_memory_region', [2, 1]))],
+      "invalid value type for 'shared_memory_region' parameter for tensor 'X', expected string_param.",
+      'inputs[0].parameters.shared_memory_region',
+    ],
+    [
+      'an output in shared memory as classes',
+      [
+        [
+          6,
+          [
+            [1, 'Y'],
+            parameter(2, 'classification', [2, 1]),
+            parameter(2, 'shared_memory_region', [3, 'r']),
+            parameter(2, 'shared_memory_byte_size', [2, 4]),
+          ],
+        ],
+      ],
+      "output can't set both 'shared_memory_region' and 'classification'",
+      'outputs[0].parameters',
+    ],
+    [
       'more elements than can be counted',
       [input('UINT8', [2 ** 30, 2 ** 30]), raw(1)],
       "invalid shape for input 'X': shape [1073741824,1073741824] causes total element count to exceed maximum size of 9007199254740991",

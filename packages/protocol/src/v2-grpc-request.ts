@@ -143,7 +143,7 @@ function readOutput(
   const place = grpcSharedMemoryPlace(parameters, name, field);
   if (place === undefined) return { name, binary: true, classification };
   if (classification > 0) {
-    const text = "Output can't set both 'shared_memory_region' and 'classification'";
+    const text = "output can't set both 'shared_memory_region' and 'classification'";
     throw new NereidError('INVALID_ARG', text, { field: `${field}.parameters` });
   }
   const { region, offset, byteSize } = place;
