@@ -1,12 +1,11 @@
 export type { StreamedAnswer } from './answer-queue.ts';
 export { type BytesInFlight, createBytesInFlight } from './bytes-in-flight.ts';
+export { readDoorTls } from './door-tls.ts';
 export { createGateway, type Gateway, type GatewayLimits, type GatewayOptions } from './gateway.ts';
 export type { ConnectionRules } from './grpc/connection-care.ts';
-export { type GrpcTls, readGrpcTlsFiles } from './grpc/grpc-tls.ts';
 export { createGrpcServer, type GrpcServerOptions } from './grpc/server.ts';
 export type { GrpcTransport } from './grpc/transport.ts';
 export { compileForwardPattern, type ForwardsHeader } from './header-forward.ts';
-export { type HttpTls, readHttpTlsFiles } from './http/http-tls.ts';
 export { createHttpServer, type HttpServer, type HttpServerOptions } from './http/server.ts';
 export { createJobs, type Jobs, type JobsParts } from './jobs.ts';
 export { createLogSettings, followLogSettings } from './log-settings.ts';

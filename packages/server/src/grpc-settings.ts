@@ -1,4 +1,4 @@
-import { compileForwardPattern, type GrpcServerOptions, parseRestricted, readGrpcTlsFiles } from '@nereid/gateway';
+import { compileForwardPattern, type GrpcServerOptions, parseRestricted, readDoorTls } from '@nereid/gateway';
 import type { GrpcOptions } from './server-options.ts';
 import { settingValue } from './setting-value.ts';
 
@@ -12,6 +12,6 @@ export function grpcSettings({ headerForwardPattern: pattern, restrictedProtocol
     ...(pattern === undefined
       ? {}
       : { forwards: settingValue(compileForwardPattern(pattern, 'grpc-header-forward-pattern')) }),
-    ...(tls === undefined ? {} : { tls: { files: tls, contents: settingValue(readGrpcTlsFiles(tls)) } }),
+    ...(tls === undefined ? {} : { tls: settingValue(readDoorTls('grpc', tls)) }),
   };
 }

@@ -1,4 +1,4 @@
-import { compileForwardPattern, type HttpServerOptions, parseRestricted, readHttpTlsFiles } from '@nereid/gateway';
+import { compileForwardPattern, type HttpServerOptions, parseRestricted, readDoorTls } from '@nereid/gateway';
 import type { HttpOptions } from './server-options.ts';
 import { settingValue } from './setting-value.ts';
 
@@ -13,7 +13,7 @@ export function httpSettings(http: HttpOptions): HttpSettings {
     ...(headerForwardPattern === undefined
       ? {}
       : { forwards: settingValue(compileForwardPattern(headerForwardPattern)) }),
-    ...(tls === undefined ? {} : { tls: { files: tls, contents: settingValue(readHttpTlsFiles(tls)) } }),
+    ...(tls === undefined ? {} : { tls: settingValue(readDoorTls('http', tls)) }),
     ...(corsOrigins === undefined ? {} : { corsOrigins }),
   };
 }

@@ -14,11 +14,11 @@ import { LIMITS } from '@nereid/config';
 import type { ErrorInfo } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { BytesInFlight } from '../bytes-in-flight.ts';
+import { type DoorTls, doorTlsOptions, watchDoorTls } from '../door-tls.ts';
 import { listenError } from '../listen-error.ts';
 import { listenerUrl } from '../listener-url.ts';
 import { SHUTTING_DOWN } from './call-status.ts';
 import { type ConnectionCare, type ConnectionRules, careForConnection } from './connection-care.ts';
-import { type GrpcTls, grpcTlsOptions, watchGrpcTls } from './grpc-tls.ts';
 import { type CallParts, refuseUnknown, serveCall } from './http2-call.ts';
 import type { CallMetadata, GrpcCall, GrpcTransport } from './transport.ts';
 
@@ -32,7 +32,7 @@ export interface Http2TransportOptions {
   /** 0 takes any free port. */
   readonly port: number;
   /** Over TLS only. */
-  readonly tls?: GrpcTls;
+  readonly tls?: DoorTls;
   readonly rules: ConnectionRules;
   readonly compressionLevel: string;
   readonly message_bytes_max: number;
@@ -120,7 +120,7 @@ export function createHttp2Transport(options: Http2TransportOptions): GrpcTransp
     async listen() {
       const listening = await listen(server, options);
       if (options.tls !== undefined) {
-        tlsWatch = watchGrpcTls(options.tls, server as unknown as Http2SecureServer, clock, log);
+        tlsWatch = watchDoorTls(options.tls, server as unknown as Http2SecureServer, clock, log);
       }
       return listening;
     },
@@ -161,7 +161,7 @@ function http2Server({ tls, calls_per_connection_max }: Http2TransportOptions): 
   };
   if (tls === undefined) return createServer(options);
   // One interface for what both have.
-  return createSecureServer({ ...options, ...grpcTlsOptions(tls) }) as unknown as Http2Server;
+  return createSecureServer({ ...options, ...doorTlsOptions(tls) }) as unknown as Http2Server;
 }
 
 /** Of the POSTs with gRPC's content type; what is none is told so in HTTP, as gRPC over HTTP/2 has it. */

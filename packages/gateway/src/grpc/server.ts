@@ -1,12 +1,12 @@
 import { GRPC_DEFAULTS, LIMITS } from '@nereid/config';
 import type { Clock } from '@nereid/runtime';
 import { type BytesInFlight, createBytesInFlight } from '../bytes-in-flight.ts';
+import type { DoorTls } from '../door-tls.ts';
 import type { RestrictedApis } from '../restricted.ts';
 import { createSharedMemory, type SharedMemory } from '../shared-memory.ts';
 import type { CallContext } from './call-context.ts';
 import { grpcCalls } from './calls.ts';
 import type { ConnectionRules } from './connection-care.ts';
-import type { GrpcTls } from './grpc-tls.ts';
 import { createHttp2Transport } from './http2-transport.ts';
 import { restrictedRefusal } from './restricted-calls.ts';
 import type { GrpcTransport } from './transport.ts';
@@ -16,7 +16,7 @@ export interface GrpcServerOptions extends Omit<CallContext, 'forwards' | 'share
   readonly address: string;
   /** 0 takes any free port. */
   readonly port: number;
-  readonly tls?: GrpcTls | undefined;
+  readonly tls?: DoorTls | undefined;
   /** By default those of Triton's flags. */
   readonly rules?: Partial<ConnectionRules> | undefined;
   /** `none` (the default), `low`, `medium` or `high`: how the answers of inference are compressed. */

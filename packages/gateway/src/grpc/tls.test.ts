@@ -1,9 +1,9 @@
 import { credentials } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type Certified, certify } from '../certificate-fixture.ts';
+import type { DoorTls } from '../door-tls.ts';
 import { GRPCInferenceService } from './gen/grpc_service_pb.ts';
 import { ask, type GrpcFixture, grpcFixture } from './grpc-fixture.ts';
-import type { GrpcTls } from './grpc-tls.ts';
 
 const { serverLive } = GRPCInferenceService.method;
 const LIVE = { code: 0, message: { live: true } };
@@ -16,8 +16,9 @@ let fixture: GrpcFixture;
 afterEach(() => fixture.close());
 
 /** The files are looked at after ten seconds only. */
-const tls = (clientCa?: Certified): GrpcTls => ({
+const tls = (clientCa?: Certified): DoorTls => ({
   files: { cert: 'cert.pem', key: 'key.pem' },
+  flags: { cert: 'cert', key: 'key', clientCa: 'ca' },
   contents: {
     cert: Buffer.from(server.cert),
     key: Buffer.from(server.key),

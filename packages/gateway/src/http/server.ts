@@ -6,6 +6,7 @@ import { errorInfo } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type FastifyInstance, fastify } from 'fastify';
 import { type BytesInFlight, createBytesInFlight } from '../bytes-in-flight.ts';
+import { type DoorTls, doorTlsOptions, watchDoorTls } from '../door-tls.ts';
 import type { Gateway } from '../gateway.ts';
 import type { ForwardsHeader } from '../header-forward.ts';
 import type { Jobs } from '../jobs.ts';
@@ -19,7 +20,6 @@ import { createClientSignals } from './client-signal.ts';
 import { trackConnections } from './connections.ts';
 import { addCors } from './cors.ts';
 import { sendError } from './errors.ts';
-import { type HttpTls, tlsOptions, watchHttpTls } from './http-tls.ts';
 import { createInflate } from './inflate.ts';
 import { rawPath } from './raw-path.ts';
 import { createRequestBytes } from './request-bytes.ts';
@@ -48,7 +48,7 @@ export interface HttpServerOptions {
   /** Headers that models see as parameters of infer requests; none without it. */
   readonly forwards?: ForwardsHeader | undefined;
   /** Serves HTTP over TLS only. */
-  readonly tls?: HttpTls | undefined;
+  readonly tls?: DoorTls | undefined;
   /** Origins whose web pages may call, or `*`; none without it. */
   readonly corsOrigins?: readonly string[] | undefined;
   /** Of this gateway, whatever door they came by. Without it nothing can be registered. */
@@ -130,7 +130,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       } catch (cause) {
         throw listenError(cause, address, port, 'http');
       }
-      if (tls !== undefined) tlsWatch = watchHttpTls(tls, app.server as TlsServer, clock, log);
+      if (tls !== undefined) tlsWatch = watchDoorTls(tls, app.server as TlsServer, clock, log);
       return { url: listenerUrl(app.server.address() as AddressInfo, tls === undefined ? 'http' : 'https') };
     },
     async close(deadlineMs) {
@@ -169,7 +169,7 @@ function createApp(options: HttpServerOptions): FastifyInstance {
   const app =
     tls === undefined
       ? fastify({ ...common, http })
-      : (fastify({ ...common, https: { ...http, ...tlsOptions(tls) } }) as unknown as FastifyInstance);
+      : (fastify({ ...common, https: { ...http, ...doorTlsOptions(tls) } }) as unknown as FastifyInstance);
   readBodiesInHandlers(app);
   addCors(app, options.corsOrigins ?? []);
   app.setErrorHandler((thrown, request, reply) => {

@@ -71,8 +71,9 @@ describe('system regions', () => {
     ['no region', '', {}, "'region name' is necessary to register system shared memory region"],
     ['no JSON', '/region/r', 'hello', /^failed to parse the request JSON buffer: /],
     ['nothing', '/region/r', '', /^failed to parse the request JSON buffer: /],
-    ['a list', '/region/r', [], "Shared memory register request has no 'key' field"],
-    ['null', '/region/r', 'null', "Shared memory register request has no 'key' field"],
+    ['a list', '/region/r', [], 'the request body must be a JSON object'],
+    ['no key', '/region/r', {}, "Shared memory register request has no 'key' field"],
+    ['a size past 64 bits', '/region/r', '{"key":"a","byte_size":99999999999999999999}', /./],
     ['no size', '/region/r', { key: 'a' }, "Shared memory register request has no 'byte_size' field"],
     [
       'a number as key',

@@ -8,9 +8,9 @@ import { virtualClock } from '@nereid/runtime';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { type Certified, certify } from '../certificate-fixture.ts';
+import { readDoorTls } from '../door-tls.ts';
 import { echo, responseTo } from '../gateway-fixture.ts';
 import { type HttpFixture, httpFixture, openConnection, post } from './http-fixture.ts';
-import { readHttpTlsFiles } from './http-tls.ts';
 import type { HttpServerOptions } from './server.ts';
 
 const PATH = '/v2/models/simple/infer';
@@ -49,9 +49,9 @@ async function serve(mutual = false, options: Partial<HttpServerOptions> = {}, a
     key: file('key', server.key),
     ...(mutual ? { clientCa: file('ca', clients.cert) } : {}),
   };
-  const read = readHttpTlsFiles(files);
+  const read = readDoorTls('http', files);
   if (!read.ok) throw new Error(read.error.message);
-  const http = { tls: { files, contents: read.value }, clock, ...options };
+  const http = { tls: read.value, clock, ...options };
   fixture = await httpFixture({ http, ...(answer === null ? {} : { answer }) });
   ({ url } = await fixture.http.listen());
 }
