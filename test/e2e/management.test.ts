@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { eventually } from './metrics.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
@@ -8,6 +8,7 @@ import { infer, oneInput } from './requests.ts';
 
 const ECHO = `export const execute = (requests) =>
   requests.map((request) => ({ outputs: { VALUE: request.inputs.get("VALUE") } }));`;
+const HEARD_LIMIT_MS = 15_000;
 const ISO_LINE = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ I \d+ nereid\] "log settings of the cluster"/m;
 
 async function ask(url: string, body?: unknown) {
@@ -43,11 +44,12 @@ async function indexAt(http: string, body: object = {}) {
   return (await ask(`${http}/v2/repository/index`, body)).json;
 }
 
-/** Its models are loaded or have failed by now, and this gateway has heard so. */
-const isSettled = async (http: string) => {
-  const index: readonly { readonly state?: string }[] = await indexAt(http);
-  return index.length === 3 && index.every(({ state }) => state !== 'LOADING');
-};
+/** Waits until every gateway has heard this of the models: with roles apart a worker may join after the start. */
+async function allHear(served: Deployment, expected: readonly object[]) {
+  for (const { http } of served.gateways) {
+    await vi.waitFor(async () => expect(await indexAt(http)).toEqual(expected), { timeout: HEARD_LIMIT_MS });
+  }
+}
 
 const statusOf = async (url: string) => (await ask(url)).status;
 
@@ -69,24 +71,23 @@ describe.each(MODES)('in mode %s', (mode) => {
     beforeAll(() => start(['--strict-readiness=false', '--log-verbose=1', '--trace-config=triton,file=/dev/null']));
     afterAll(stop);
 
+    test('the index has all of them at every gateway, with why', async () => {
+      await allHear(served, [
+        { name: 'broken', version: '1', state: 'UNAVAILABLE', reason: expect.stringContaining('Internal: ') },
+        { name: 'echo', version: '1', state: 'READY' },
+        { name: 'no_config' },
+      ]);
+      for (const { http } of served.gateways) {
+        expect(await indexAt(http, { ready: true })).toEqual([{ name: 'echo', version: '1', state: 'READY' }]);
+      }
+    });
+
     test('the server is ready, the models each by itself', async () => {
       const { http } = served;
       expect(await statusOf(`${http}/v2/health/ready`)).toBe(200);
       expect(await statusOf(`${http}/v2/models/echo/ready`)).toBe(200);
       expect(await statusOf(`${http}/v2/models/broken/ready`)).toBe(400);
       expect(await statusOf(`${http}/v2/models/no_config/ready`)).toBe(400);
-    });
-
-    test('the index has all of them at every gateway, with why', async () => {
-      for (const { http } of served.gateways) {
-        await eventually('the index', () => isSettled(http));
-        expect(await indexAt(http)).toEqual([
-          { name: 'broken', version: '1', state: 'UNAVAILABLE', reason: expect.stringContaining('Internal: ') },
-          { name: 'echo', version: '1', state: 'READY' },
-          { name: 'no_config' },
-        ]);
-        expect(await indexAt(http, { ready: true })).toEqual([{ name: 'echo', version: '1', state: 'READY' }]);
-      }
     });
 
     test('the index has a folder that was added since', async () => {
@@ -151,14 +152,11 @@ describe.each(MODES)('in mode %s', (mode) => {
     });
 
     test('the index lists the others by name', async () => {
-      for (const { http } of served.gateways) {
-        await eventually('the index', () => isSettled(http));
-        expect(await indexAt(http)).toEqual([
-          { name: 'broken' },
-          { name: 'echo', version: '1', state: 'READY' },
-          { name: 'no_config' },
-        ]);
-      }
+      await allHear(served, [
+        { name: 'broken' },
+        { name: 'echo', version: '1', state: 'READY' },
+        { name: 'no_config' },
+      ]);
     });
 
     test('load and unload say that they are not there yet, and what is wrong with a request first', async () => {
