@@ -48,15 +48,18 @@ export interface GatewayOptions {
 export interface Gateway {
   /** Registers in the directory, so that others know that its mailbox is read. */
   start(): Promise<void>;
-  /** Never rejects: what goes wrong is an outcome. `signal` cancels the request wherever it is. */
-  infer(request: InferRequest, signal?: AbortSignal): Promise<Outcome>;
+  /**
+   * Never rejects: what goes wrong is an outcome. `signal` cancels the request wherever it is. `msLeft`: the caller has a
+   * deadline and gives up after so many milliseconds, by `signal`; a queue drops the request then even if it never hears.
+   */
+  infer(request: InferRequest, signal?: AbortSignal, msLeft?: number): Promise<Outcome>;
   /**
    * As `infer`, for a model that may give any number of answers; of any other model one comes. The
    * request is sent at the call. The answers come in their order, of one execution, and end with the
    * one that is `last`, which is an error where the rest is lost (`stream_broken`), or comes faster
    * than it is read (`stream_unread`). Never throws; who leaves early cancels the request.
    */
-  inferStream(request: InferRequest, signal?: AbortSignal): AsyncIterableIterator<StreamedAnswer>;
+  inferStream(request: InferRequest, signal?: AbortSignal, msLeft?: number): AsyncIterableIterator<StreamedAnswer>;
   /** Why `inferStream` would refuse the request unsent, from what is known here; null where it would send it. */
   refusal(request: InferRequest): ErrorInfo | null;
   live(): boolean;
@@ -197,17 +200,17 @@ export function createGateway(options: GatewayOptions): Gateway {
       await directory.register({ id, role: 'gateway', draining: false });
       started = true;
     },
-    infer(request, signal) {
+    infer(request, signal, msLeft = 0) {
       if (traces?.on === true) traces.sample(request.modelName);
       if (stopping) return Promise.resolve(STOPPED);
       const error = infer.refusal(request, 'one');
-      return error === null ? infer.submit(request, signal) : Promise.resolve({ ok: false, error });
+      return error === null ? infer.submit(request, signal, msLeft) : Promise.resolve({ ok: false, error });
     },
     refusal,
-    inferStream(request, signal) {
+    inferStream(request, signal, msLeft = 0) {
       if (traces?.on === true) traces.sample(request.modelName);
       const error = refusal(request);
-      if (error === null) return infer.stream(request, signal);
+      if (error === null) return infer.stream(request, signal, msLeft);
       const refused = createAnswerQueue(options.limits, () => {});
       refused.end({ ok: false, error });
       return refused;

@@ -28,6 +28,12 @@ const REDIRECTS_MAX = 4;
 /** A request whose tensors are lost more often fails: something takes them away. */
 const TENSOR_LOSSES_MAX = 4;
 
+/**
+ * What an owner is told beyond the deadline of a request: its caller then cancels it, with an error of the caller's door.
+ * Only where that cancel is lost does the owner end it (docs/protocol.md R24).
+ */
+const CANCEL_MS = 200;
+
 /** Of a request that has met no owner; lower than every epoch given out. */
 const NO_EPOCH: Epoch = { number: 0, owner: '' };
 
@@ -60,10 +66,13 @@ export interface Infer {
    * refused where one answer is waited for.
    */
   refusal(request: InferRequest, answers: 'one' | 'any'): ErrorInfo | null;
-  /** Sends a request that was not refused and waits; `signal` cancels it wherever it is by then. */
-  submit(request: InferRequest, signal: AbortSignal | undefined): Promise<Outcome>;
+  /**
+   * Sends a request that was not refused and waits; `signal` cancels it wherever it is by then. `msLeft`: how long the
+   * caller waits, 0 for no end. It is the caller who ends it then, by `signal`; owners hear of it in case that is lost.
+   */
+  submit(request: InferRequest, signal: AbortSignal | undefined, msLeft: number): Promise<Outcome>;
   /** As `submit`, for any number of answers: the iterable ends after the one that is `last`. */
-  stream(request: InferRequest, signal: AbortSignal | undefined): AnswerQueue;
+  stream(request: InferRequest, signal: AbortSignal | undefined, msLeft: number): AnswerQueue;
   /** An answer, or a part of one; false where nobody waits for it. */
   response(message: ResponseMessage): boolean;
   running(message: RunningMessage): void;
@@ -94,7 +103,8 @@ export function createInfer(parts: InferParts): Infer {
 
   const sendUnder = (request: PendingRequest, epoch: Epoch, resendMs: number) => {
     const { message } = request;
-    request.message = { ...message, epoch, low: pending.low, sends: message.sends + 1 };
+    const msLeft = timeLeft(request.deadlineUs, clock.nowUs());
+    request.message = { ...message, epoch, low: pending.low, sends: message.sends + 1, msLeft };
     request.resendMs = resendMs;
     send(request);
   };
@@ -174,9 +184,11 @@ export function createInfer(parts: InferParts): Infer {
     signal: AbortSignal | undefined,
     resolve: (outcome: Outcome) => void,
     stream: WaitingStream | undefined,
+    msLeft: number,
   ): string => {
     const epoch = directory.owner(request.modelName);
-    const message = firstMessage(request, epoch, replyTo, pending);
+    const toldMs = msLeft > 0 ? Math.ceil(msLeft) + CANCEL_MS : 0;
+    const message = firstMessage(request, epoch, replyTo, pending, toldMs);
     const onAbort = signal === undefined ? undefined : () => cancel(message.id);
     if (onAbort !== undefined) signal?.addEventListener('abort', onAbort);
     const waiting: PendingRequest = {
@@ -185,6 +197,7 @@ export function createInfer(parts: InferParts): Infer {
       stream,
       signal,
       onAbort,
+      deadlineUs: toldMs > 0 ? clock.nowUs() + toldMs * 1000 : undefined,
       sentUs: 0,
       resendMs: times.resend_ms,
       redirects: 0,
@@ -209,18 +222,18 @@ export function createInfer(parts: InferParts): Infer {
       return pending.full ? withRequestId(request, QUEUE_FULL) : null;
     },
 
-    submit(request, signal) {
+    submit(request, signal, msLeft) {
       if (signal?.aborted === true) return Promise.resolve(CANCELLED);
-      return new Promise((resolve) => start(request, signal, resolve, undefined));
+      return new Promise((resolve) => start(request, signal, resolve, undefined, msLeft));
     },
 
-    stream(request, signal) {
+    stream(request, signal, msLeft) {
       let id: string | undefined;
       const queue = createAnswerQueue(parts.limits, () => {
         if (id !== undefined) cancel(id);
       });
       if (signal?.aborted === true) queue.end(CANCELLED);
-      else id = start(request, signal, queue.end, newStream(queue));
+      else id = start(request, signal, queue.end, newStream(queue), msLeft);
       return queue;
     },
 
@@ -273,6 +286,7 @@ function firstMessage(
   epoch: Epoch | undefined,
   replyTo: ProcessId,
   pending: Pending,
+  msLeft: number,
 ): InferMessage {
   const { g, id } = pending.next();
   return {
@@ -287,10 +301,15 @@ function firstMessage(
     session: null,
     step: -1,
     sends: epoch === undefined ? 0 : 1,
-    msLeft: 0,
+    msLeft,
     replyTo,
     request,
   };
+}
+
+/** The `msLeft` of a message: whole milliseconds, 0 where there is no deadline. */
+function timeLeft(deadlineUs: number | undefined, nowUs: number): number {
+  return deadlineUs === undefined ? 0 : Math.max(1, Math.ceil((deadlineUs - nowUs) / 1000));
 }
 
 /** The first belief that differs from the epoch that was refused. */

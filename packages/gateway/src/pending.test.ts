@@ -34,6 +34,7 @@ function add(pending: Pending, outcomes: Outcome[], signal?: AbortSignal, onAbor
     stream: undefined,
     signal,
     onAbort,
+    deadlineUs: undefined,
     sentUs: 0,
     resendMs: 0,
     redirects: 0,

@@ -12,6 +12,8 @@ export interface PendingRequest {
   /** The caller's signal and our listener on it, taken off at the outcome. */
   readonly signal: AbortSignal | undefined;
   readonly onAbort: (() => void) | undefined;
+  /** When its caller gives up, by the gateway's clock; undefined for never. */
+  readonly deadlineUs: number | undefined;
   /** When it was last sent, microseconds of the gateway's clock. */
   sentUs: number;
   /** How long after that it is sent once more. */

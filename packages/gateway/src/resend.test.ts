@@ -90,6 +90,18 @@ describe('R8: a request is sent again', () => {
     expect(code(await outcome)).toBe('ok');
   });
 
+  it('R24: each time with how long its caller still waits, and a little more', async () => {
+    const gateway = await lossyGateway();
+    const outcome = gateway.gateway.infer(REQUEST, undefined, 2_499.5);
+    await gateway.pass(0);
+    await gateway.pass(1_000);
+    await gateway.pass(2_000);
+    const told = gateway.received.map((message) => (message.kind === 'infer' ? message.msLeft : undefined));
+    expect(told).toEqual([2_700, 1_700, 1]);
+    gateway.answerLast();
+    expect(code(await outcome)).toBe('ok');
+  });
+
   it('in the order of g, under the new epoch, when the owner changes; those of other models are not', async () => {
     const gateway = await lossyGateway([modelRecord(SIMPLE), modelRecord(SIMPLE.replace('simple', 'other'))]);
     const outcomes = [REQUEST, OTHER, REQUEST].map((request) => gateway.gateway.infer(request));
