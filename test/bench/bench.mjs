@@ -62,14 +62,19 @@ function wanted() {
   });
 }
 
-function withoutMissingRows(of, models) {
+function withoutMissingRows(of, models, generator) {
   const notRun = {};
   for (const { row } of of.cells) {
     const why = missingModel(models, row);
     if (why !== undefined && notRun[row.name] === undefined) say(`${row.title}: not run (${why})`);
     if (why !== undefined) notRun[row.name] = why;
   }
-  const cells = of.cells.filter(({ row }) => notRun[row.name] === undefined);
+  const hasRow = of.cells.filter(({ row }) => notRun[row.name] === undefined);
+  const cells = hasRow.filter(({ encoding }) => encoding !== 'grpc' || generator.grpc);
+  if (cells.length < hasRow.length) {
+    notRun.gRPC = 'the generator in Node is for HTTP only: install Go 1.22 or later';
+    say(`gRPC: not run (${notRun.gRPC})`);
+  }
   // A column that serves none of them is not started.
   const columns = of.columns.filter((column) => cells.some((cell) => takesPart(column, cell)));
   return { chosen: { ...of, cells, columns }, rowsNotRun: notRun };
@@ -82,8 +87,8 @@ let servers = [];
 try {
   const began = performance.now();
   const models = writeModels(join(folder, 'models'));
-  const { chosen, rowsNotRun } = withoutMissingRows(wanted(), models);
   const generator = loadGenerator();
+  const { chosen, rowsNotRun } = withoutMissingRows(wanted(), models, generator);
   const about = {
     started: new Date().toISOString(),
     machine: machine(),

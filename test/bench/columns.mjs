@@ -1,10 +1,11 @@
 import { nereidColumns } from './nereid-columns.mjs';
+import { GRPC_ECHO } from './rivals/grpc-echo.mjs';
 import { RIVALS } from './rivals/rivals.mjs';
 import { TRITON } from './triton-column.mjs';
 
 /**
  * What is compared, besides raw session.run. `serves({ model, encoding, jobs })`; `missing()`: why it cannot run here;
- * `start({ port, models, place, flags, profiles })`: `{ port, pids, redis, stop }` once it answers, where `place` is a
+ * `start({ port, models, place, flags, profiles })`: `{ port, grpcPort, pids, redis, stop }` once it answers, where `place` is a
  * folder of its own; `request({ model, encoding, seed, outputs, jobs })`: what to send and how to check an answer.
  *
  * @typedef {import('./rivals/rivals.mjs').Rival} Column
@@ -17,11 +18,12 @@ const ON_REQUEST = ['doors'];
 
 const rivals = RIVALS.map((rival) => ({
   ...rival,
-  serves: ({ jobs, ...row }) => (jobs !== true || rival.name === JOBS_RIVAL) && rival.serves(row),
+  serves: ({ jobs, ...row }) =>
+    row.encoding !== 'grpc' && (jobs !== true || rival.name === JOBS_RIVAL) && rival.serves(row),
 }));
 
 /** @type {readonly Column[]} */
-export const COLUMNS = [...nereidColumns(), TRITON, ...rivals];
+export const COLUMNS = [...nereidColumns(), TRITON, ...rivals, GRPC_ECHO];
 
 export const RAW_TITLE = '`session.run`';
 

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CLI } from '../../deploy/setup/checkout.mjs';
+import { freePorts } from '../free-ports.mjs';
 import { hasRedis, startPrivateRedis } from '../private-redis.mjs';
 import { whenReady } from './rivals/rival-process.mjs';
 import { v2Request } from './rivals/v2-wire.mjs';
@@ -46,34 +47,40 @@ function request(row) {
   };
 }
 
-function startOne({ cli, models, port, place, flags = [], profiles }) {
-  const all = [`--model-repository=${models}`, `--http-port=${port}`, ...flags];
-  return whenReady({ port, path: READY_PATH, processes: { serve: startNode(cli, 'serve', all, { place, profiles }) } });
+async function startOne({ cli, models, port, place, flags = [], profiles }) {
+  const [grpcPort] = await freePorts(1);
+  const all = [`--model-repository=${models}`, ...doors(port, grpcPort), ...flags];
+  const processes = { serve: startNode(cli, 'serve', all, { place, profiles }) };
+  return whenReady({ port, grpcPort, path: READY_PATH, processes });
 }
 
 async function startApart({ cli, models, port, place, flags = [], profiles }) {
   const redis = await startPrivateRedis();
+  const [grpcPort] = await freePorts(1);
   const at = `--redis-url=${redis.url}`;
   const holds = [at, `--model-repository=${models}`, ...flags];
   const processes = {
-    gateway: startNode(cli, 'gateway', [at, `--http-port=${port}`], { place, profiles }),
+    gateway: startNode(cli, 'gateway', [at, ...doors(port, grpcPort)], { place, profiles }),
     coordinator: startNode(cli, 'coordinator', holds, { place, profiles }),
     worker: startNode(cli, 'worker', holds, { place, profiles }),
   };
-  return whenReady({ port, path: READY_PATH, processes, redis });
+  return whenReady({ port, grpcPort, path: READY_PATH, processes, redis });
 }
 
 /** Coordinator and worker share a process, which also has a gateway that nobody can reach. */
 async function startDoors({ cli, models, port, place, flags = [], profiles }) {
   const redis = await startPrivateRedis();
+  const [grpcPort] = await freePorts(1);
   const at = `--redis-url=${redis.url}`;
-  const inner = [at, `--model-repository=${models}`, '--allow-http=false', ...flags];
+  const inner = [at, `--model-repository=${models}`, '--allow-http=false', '--allow-grpc=false', ...flags];
   const processes = {
-    gateway: startNode(cli, 'gateway', [at, `--http-port=${port}`], { place, profiles }),
+    gateway: startNode(cli, 'gateway', [at, ...doors(port, grpcPort)], { place, profiles }),
     serve: startNode(cli, 'serve', inner, { place, profiles }),
   };
-  return whenReady({ port, path: READY_PATH, processes, redis });
+  return whenReady({ port, grpcPort, path: READY_PATH, processes, redis });
 }
+
+const doors = (port, grpcPort) => [`--http-port=${port}`, `--grpc-port=${grpcPort}`];
 
 function startNode(cli, role, flags, { place, profiles }) {
   const noGrpc = role === 'serve' || role === 'gateway' ? ['--allow-grpc=false'] : [];

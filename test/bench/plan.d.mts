@@ -5,7 +5,7 @@ export interface PlannedColumn {
 
 export interface PlannedCell {
   readonly row: { readonly name: string; readonly title: string; readonly model: string; readonly jobs?: boolean };
-  readonly encoding: 'json' | 'binary';
+  readonly encoding: 'json' | 'binary' | 'grpc';
   readonly concurrency: number;
   readonly raw?: readonly number[];
 }

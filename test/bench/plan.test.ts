@@ -22,12 +22,12 @@ describe('plan', () => {
     expect(times.seconds).toBe(2);
   });
 
-  test('add_sub in every concurrency and both encodings, each other row in binary at 1 and 32', () => {
+  test('add_sub in every concurrency and encoding of HTTP, over gRPC at 1 and 64, each other row in binary at 1 and 32', () => {
     const { cells } = plan(wishes);
     const of = (name: string) => cells.filter(({ row }) => row.name === name);
     const asked = of('add_sub').map(({ encoding, concurrency }) => `${encoding} ${concurrency}`);
     const all = ['binary', 'json'].flatMap((encoding) => [1, 8, 32, 64].map((count) => `${encoding} ${count}`));
-    expect(asked.sort()).toEqual(all.sort());
+    expect(asked.sort()).toEqual([...all, 'grpc 1', 'grpc 64'].sort());
     for (const name of ['mlp', 'mlp_1024x8', 'minilm', 'silero_vad', 'identity_600k', 'sleep10']) {
       const binary = of(name).filter(({ encoding }) => encoding === 'binary');
       expect(binary.map(({ concurrency }) => concurrency)).toEqual(expect.arrayContaining([1, 32]));
@@ -54,5 +54,11 @@ describe('plan', () => {
     const [cell] = plan({ ...wishes, only: ['jobs'] }).cells;
     const taking = COLUMNS.filter((column) => cell !== undefined && takesPart(column, cell)).map(({ name }) => name);
     expect(taking).toEqual(['one', 'apart', 'doors', 'fastify-bullmq']);
+  });
+
+  test('over gRPC: Nereid, Triton, and what the library itself takes', () => {
+    const cell = plan({ ...wishes, only: ['add_sub'] }).cells.find(({ encoding }) => encoding === 'grpc');
+    const taking = COLUMNS.filter((column) => cell !== undefined && takesPart(column, cell)).map(({ name }) => name);
+    expect(taking).toEqual(['one', 'apart', 'doors', 'triton', 'grpc-echo']);
   });
 });

@@ -44,7 +44,7 @@ export function writeRequests({ column, row, encoding, samples, folder }) {
   const asked = samples.map(({ seed, outputs }) =>
     column.request({ model: row.model, jobs: row.jobs, encoding, seed, outputs }),
   );
-  const [{ path, headers, follow }] = asked;
+  const [{ mode, path, headers, follow }] = asked;
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   const other = asked.find((each) => JSON.stringify([each.path, each.headers]) !== JSON.stringify([path, headers]));
   if (other !== undefined) throw new Error(`${column.name}: the headers of ${row.model} differ by request`);
@@ -53,5 +53,5 @@ export function writeRequests({ column, row, encoding, samples, folder }) {
     writeFileSync(file, body);
     return file;
   });
-  return { path, headers: lines, follow, bodies, checks: asked.map(({ check }) => check) };
+  return { mode, path, headers: lines, follow, bodies, checks: asked.map(({ check }) => check) };
 }

@@ -6,6 +6,7 @@
 
 const binary = (concurrency, rest = {}) => ({ encoding: 'binary', concurrency, ...rest });
 const json = (concurrency, rest = {}) => ({ encoding: 'json', concurrency, ...rest });
+const grpc = (concurrency, rest = {}) => ({ encoding: 'grpc', concurrency, ...rest });
 const quick = { quick: true };
 
 export const ROWS = {
@@ -21,6 +22,8 @@ export const ROWS = {
       json(8),
       json(32),
       json(64, quick),
+      grpc(1),
+      grpc(64),
     ],
   },
   mlp: {

@@ -23,10 +23,10 @@ export const TRITON = {
   async start({ models, port, place }) {
     const repository = join(place, 'triton-models');
     writeTritonModels(models, repository);
-    const [grpc, metrics] = await freePorts(2);
-    const flags = [`--http-port=${port}`, `--grpc-port=${grpc}`, `--metrics-port=${metrics}`, '--log-info=false'];
+    const [grpcPort, metrics] = await freePorts(2);
+    const flags = [`--http-port=${port}`, `--grpc-port=${grpcPort}`, `--metrics-port=${metrics}`, '--log-info=false'];
     const triton = startRival(SCRIPT, [repository, ...flags], { ORACLE_VENV: environment() });
-    return whenReady({ port, path: '/v2/health/ready', processes: { triton } });
+    return whenReady({ port, grpcPort, path: '/v2/health/ready', processes: { triton } });
   },
   request: v2Request,
 };

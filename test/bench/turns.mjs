@@ -14,29 +14,33 @@ const CHECKED_SHARE_MIN = 0.01;
 const CALLED_BY_CLIENTS = ['evalsha', 'eval', 'blmpop'];
 const SELDOM = 0.01;
 
-/** The generator in Go, built, or that in Node where there is no Go: `{ name, command }`. */
+/** The generator in Go, built, or that in Node, which is for HTTP only, where there is no Go: `{ name, command, grpc }`. */
 export function loadGenerator() {
   const folder = join(here, 'loadgen');
   if (findProgram('go') === undefined) {
-    return { name: 'Node', command: [process.execPath, join(folder, 'loadgen.mjs')] };
+    return { name: 'Node', command: [process.execPath, join(folder, 'loadgen.mjs')], grpc: false };
   }
   const built = spawnSync('go', ['build', '-o', 'loadgen', '.'], { cwd: folder, stdio: 'inherit' });
   if (built.status !== 0) throw new Error('the load generator did not build: install Go 1.22 or later');
-  return { name: 'Go', command: [join(folder, 'loadgen')] };
+  return { name: 'Go', command: [join(folder, 'loadgen')], grpc: true };
 }
 
 /**
  * Loads a server for so long. Answers the generator's figures, `cpu_us` per request by process, `checked` (how many
  * answers were), and per request the Redis commands by name. Throws for a wrong answer.
  *
- * @param {{ generator: { command: string[] }, server: { port: number, pids: Record<string, number>, redis?: object },
- *   requests: { path: string, headers: string[], bodies: string[], checks: Function[], follow?: object },
+ * @param {{ generator: { command: string[] },
+ *   server: { port: number, grpcPort?: number, pids: Record<string, number>, redis?: object },
+ *   requests: { mode?: 'grpc', path: string, headers: string[], bodies: string[], checks: Function[], follow?: object },
  *   concurrency: number, seconds: number, warmUp: number, count?: number, file: string }} of `file` is for the answers
  */
 export async function turn({ generator, server, requests, concurrency, seconds, warmUp, count, file }) {
   const commandsBefore = await commandCalls(server.redis);
   const figures = await load(generator, [
-    ...['-addr', `127.0.0.1:${server.port}`, '-path', requests.path],
+    ...(requests.mode === 'grpc'
+      ? ['-mode', 'grpc', '-addr', `127.0.0.1:${server.grpcPort}`]
+      : ['-addr', `127.0.0.1:${server.port}`]),
+    ...['-path', requests.path],
     ...requests.bodies.flatMap((body) => ['-body', body]),
     ...requests.headers.flatMap((header) => ['-H', header]),
     ...(requests.follow === undefined

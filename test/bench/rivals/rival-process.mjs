@@ -45,12 +45,12 @@ export function startRival(command, args, environment = {}) {
 }
 
 /**
- * The running server of a rival once it answers: `{ port, pids, redis, stop }`, `pids` by what each is.
+ * The running server of a rival once it answers: `{ port, grpcPort, pids, redis, stop }`, `pids` by what each is.
  *
- * @param {{ port: number, path: string, processes: Record<string, ReturnType<typeof startRival>>, redis?: object }} of
- *   `path` answers 200 where it is ready
+ * @param {{ port: number, grpcPort?: number, path: string, processes: Record<string, ReturnType<typeof startRival>>,
+ *   redis?: object }} of `path` answers 200 where it is ready
  */
-export async function whenReady({ port, path, processes, redis }) {
+export async function whenReady({ port, grpcPort, path, processes, redis }) {
   const all = Object.values(processes);
   const stop = async () => {
     await Promise.all(all.map((one) => one.stop()));
@@ -64,6 +64,7 @@ export async function whenReady({ port, path, processes, redis }) {
   }
   return {
     port,
+    grpcPort,
     pids: Object.fromEntries(Object.entries(processes).map(([role, { pid }]) => [role, pid])),
     redis,
     /** Each process leads its group, so all that it started can be stopped with it. */

@@ -1,13 +1,15 @@
 /** One request of the bench. Another seed gives other inputs. */
 export interface BenchRow {
   readonly model: string;
-  readonly encoding: 'json' | 'binary';
+  readonly encoding: 'json' | 'binary' | 'grpc';
   readonly seed: number;
   /** What must be answered, where it is known already: computed otherwise. */
   readonly outputs?: readonly object[];
 }
 
 export interface RivalRequest {
+  /** HTTP without it. */
+  readonly mode?: 'grpc';
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer<ArrayBuffer>;

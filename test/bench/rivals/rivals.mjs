@@ -8,12 +8,12 @@ import { MOSEC } from './mosec.mjs';
  *
  * `serves(row)`: whether it has this model in this encoding. `missing()`: why it cannot run here, or undefined.
  * `start({ port, models })`: its processes, once they answer. `request(row)`: what to send, in the form in which its
- * users send it, and how to check an answer. A row is `{ model, encoding: 'json' | 'binary', seed }`; another seed
- * gives other inputs.
+ * users send it, and how to check an answer (`mode: 'grpc'` where it goes to the server's `grpcPort`). A row is
+ * `{ model, encoding: 'json' | 'binary' | 'grpc', seed }`; another seed gives other inputs.
  *
  * @typedef {{ name: string, title: string, serves: (row: object) => boolean, missing: () => Promise<string | undefined>,
- *   start: (options: { port: number, models: string }) => Promise<{ port: number, pids: Record<string, number>,
- *   redis?: object, stop: () => Promise<void> }>, request: (row: object) => { path: string,
+ *   start: (options: { port: number, models: string }) => Promise<{ port: number, grpcPort?: number, pids: Record<string, number>,
+ *   redis?: object, stop: () => Promise<void> }>, request: (row: object) => { mode?: 'grpc', path: string,
  *   headers: Record<string, string>, body: Buffer, check: (body: Buffer, headers: Headers) => string | undefined } }} Rival
  */
 
