@@ -1,0 +1,190 @@
+/**
+ * ModelStreamInfer: requests in and answers out over one call (stream_infer_handler.cc; decoupled_models.md).
+ *
+ * A stream is *open* until the client has sent its last message, then *half-closed*, and *over* once it has its status:
+ * OK when a half-closed one has nothing in flight, else what ended it. Then whatever is in flight is cancelled, and what
+ * comes of it is dropped. Requests go to their models as they are read, at most so many at a time; stream-order.ts says
+ * when their answers are written. While the client does not read its answers, its requests are not read either.
+ *
+ * Errors are messages and leave the stream open. Where the client asked for it (`triton_grpc_error`), the first one of a
+ * model is the status of the call; one of a request that was refused unsent is a message all the same.
+ */
+import { setMaxListeners } from 'node:events';
+import { CANCELLED, type ErrorInfo, errorInfo, NereidError, type Outcome } from '@nereid/protocol';
+import type { Log } from '@nereid/runtime';
+import type { Gateway } from '../gateway.ts';
+import { SHUTTING_DOWN } from './status.ts';
+import { type AskedInfer, endMessage, outcomeMessage, readInfer, refusalMessage } from './stream-messages.ts';
+import { createStreamOrder, type StreamOrder, type StreamOrderLimits } from './stream-order.ts';
+import type { BidiCall, MessageBytes } from './transport.ts';
+
+export interface StreamInferContext {
+  readonly gateway: Gateway;
+  readonly log: Log;
+  readonly limits: StreamOrderLimits;
+}
+
+/** Metadata that asks for errors of models as the status of the call. */
+const ERRORS_AS_STATUS = 'triton_grpc_error';
+
+interface InferStream {
+  readonly context: StreamInferContext;
+  readonly call: BidiCall;
+  readonly order: StreamOrder<MessageBytes>;
+  /** Cancels what is in flight. */
+  readonly leaving: AbortController;
+  readonly errorsAsStatus: boolean;
+  halfClosed: boolean;
+  over: boolean;
+  /** The client's reading, while it does not keep up. */
+  unread: Promise<void> | undefined;
+  /** Wakes the reader of messages where it waits for room. */
+  wake: () => void;
+  /** Resolves the call's promise. */
+  readonly done: () => void;
+}
+
+/** Resolves when the stream is over. */
+export function streamInfer(context: StreamInferContext, call: BidiCall): Promise<void> {
+  return new Promise((done) => {
+    const leaving = new AbortController();
+    // Each request in flight has its listener.
+    setMaxListeners(0, leaving.signal);
+    const stream: InferStream = {
+      context,
+      call,
+      order: createStreamOrder(context.limits),
+      leaving,
+      errorsAsStatus: call.metadata.get(ERRORS_AS_STATUS) === 'true',
+      halfClosed: false,
+      over: false,
+      unread: undefined,
+      wake: () => {},
+      done,
+    };
+    call.signal.addEventListener('abort', () => finish(stream, () => call.fail(CANCELLED)), { once: true });
+    call.stopping.addEventListener('abort', () => settle(stream), { once: true });
+    if (call.signal.aborted) finish(stream, () => call.fail(CANCELLED));
+    readMessages(stream).catch((thrown: unknown) => broken(stream, thrown));
+  });
+}
+
+function finish(stream: InferStream, end: () => void): void {
+  if (stream.over) return;
+  stream.over = true;
+  end();
+  stream.leaving.abort();
+  stream.wake();
+  stream.done();
+}
+
+/** What is thrown past a request ends its stream: nobody would hear of it otherwise. */
+function broken(stream: InferStream, thrown: unknown): void {
+  if (!(thrown instanceof NereidError)) stream.context.log.error({ err: thrown }, 'a stream of requests failed');
+  finish(stream, () => stream.call.fail(errorInfo(thrown)));
+}
+
+/** Ends a stream that waits for nothing more. */
+function settle(stream: InferStream): void {
+  const { call, order } = stream;
+  if (!order.idle) return;
+  if (stream.halfClosed) finish(stream, () => call.end());
+  else if (call.stopping.aborted) finish(stream, () => call.fail(SHUTTING_DOWN));
+}
+
+async function readMessages(stream: InferStream): Promise<void> {
+  const { order } = stream;
+  const messages = stream.call.messages[Symbol.asyncIterator]();
+  settle(stream);
+  while (!stream.over) {
+    if (order.full || stream.unread !== undefined) {
+      await new Promise<void>((resolve) => {
+        stream.wake = resolve;
+      });
+      continue;
+    }
+    const step = await messages.next();
+    if (stream.over) return;
+    if (step.done === true) break;
+    takeMessage(stream, step.value);
+  }
+  stream.halfClosed = true;
+  settle(stream);
+}
+
+/** Throws INVALID_ARG for what is no message of this call. */
+function takeMessage(stream: InferStream, message: Uint8Array): void {
+  const { context, call, order } = stream;
+  const asked = readInfer(context, call.metadata, message);
+  const request = order.begin(asked.decoupled ? 'as-produced' : 'in-turn', message.byteLength);
+  const error = call.stopping.aborted ? SHUTTING_DOWN : refusalOf(context.gateway, asked);
+  if (error !== undefined) {
+    context.log.debug({ request_id: asked.id, model: asked.modelName, err: error }, 'request of a stream refused');
+    letGo(stream, request, refusalMessage(asked.id, error), true);
+    return;
+  }
+  const answers = asked.decoupled ? answerMany(stream, request, asked) : answerOne(stream, request, asked);
+  answers.catch((thrown: unknown) => broken(stream, thrown));
+}
+
+function refusalOf(gateway: Gateway, { decoded }: AskedInfer): ErrorInfo | undefined {
+  if (!decoded.ok) return decoded.error;
+  return gateway.refusal(decoded.value.request, 'any') ?? undefined;
+}
+
+async function answerOne(stream: InferStream, request: number, asked: AskedInfer): Promise<void> {
+  const { context, call, leaving } = stream;
+  if (!asked.decoded.ok) return;
+  const outcome = await context.gateway.infer(asked.decoded.value.request, leaving.signal, call.msLeft());
+  takeOutcome(stream, request, asked, outcome, true);
+}
+
+async function answerMany(stream: InferStream, request: number, asked: AskedInfer): Promise<void> {
+  const { context, call, leaving } = stream;
+  if (!asked.decoded.ok) return;
+  const { request: infer, emptyFinalResponse } = asked.decoded.value;
+  for await (const { outcome, last } of context.gateway.inferStream(infer, leaving.signal, call.msLeft())) {
+    const isEnd = last && outcome.ok && outcome.response.outputs.length === 0;
+    if (!isEnd) takeOutcome(stream, request, asked, outcome, last);
+    else if (emptyFinalResponse) letGo(stream, request, endMessage(asked), true);
+    else write(stream, stream.order.end(request));
+    // What the model sends meanwhile waits in its own queue, within that queue's bounds.
+    while (stream.unread !== undefined && !stream.over) await stream.unread;
+  }
+}
+
+function takeOutcome(stream: InferStream, request: number, asked: AskedInfer, outcome: Outcome, last: boolean): void {
+  if (stream.over) return;
+  const { message, error } = outcomeMessage(asked, outcome, last);
+  if (error !== undefined) {
+    stream.context.log.debug({ request_id: asked.id, model: asked.modelName, err: error }, 'request of a stream failed');
+  }
+  if (error !== undefined && stream.errorsAsStatus) finish(stream, () => stream.call.fail(error));
+  else letGo(stream, request, message, last);
+}
+
+function letGo(stream: InferStream, request: number, message: MessageBytes, last: boolean): void {
+  write(stream, stream.order.answer(request, message, byteLength(message), last));
+}
+
+/** Writes what is let go by the order, and sees what that changes. */
+function write(stream: InferStream, messages: readonly MessageBytes[]): void {
+  for (const message of messages) {
+    if (stream.over) return;
+    const unread = stream.call.write(message);
+    if (unread === undefined) continue;
+    stream.unread = unread;
+    void unread.then(() => {
+      // A later one that is not read either takes its place.
+      if (stream.unread !== unread) return;
+      stream.unread = undefined;
+      stream.wake();
+    });
+  }
+  settle(stream);
+  stream.wake();
+}
+
+function byteLength(message: MessageBytes): number {
+  return message instanceof Uint8Array ? message.byteLength : message.reduce((sum, part) => sum + part.byteLength, 0);
+}

@@ -1,0 +1,71 @@
+/** What comes and goes in a ModelStreamInfer call: requests as they are asked, answers as ModelStreamInferResponse. */
+import {
+  type DecodedGrpcRequest,
+  encodeGrpcStreamResponse,
+  type ErrorInfo,
+  errorInfo,
+  type InferResponse,
+  NereidError,
+  type Outcome,
+  type Parameters,
+  readGrpcInferDocument,
+} from '@nereid/protocol';
+import type { CallMetadata, MessageBytes } from './transport.ts';
+
+/** A request of a stream, as far as it could be read. */
+export interface AskedInfer {
+  /** As the client gave them. */
+  readonly id: string;
+  readonly modelName: string;
+  readonly modelVersion: string;
+  /** Its model may give any number of answers. */
+  readonly decoupled: boolean;
+  readonly decoded:
+    | { readonly ok: true; readonly value: DecodedGrpcRequest }
+    | { readonly ok: false; readonly error: ErrorInfo };
+}
+
+/** Whether a message is the last of its request; also what tells it from one that was refused. */
+const FINAL = 'triton_final_response';
+const MORE_FOLLOW: Parameters = { [FINAL]: false };
+const LAST: Parameters = { [FINAL]: true };
+
+/** Of a request that was refused unsent: nothing but its id tells whose it is. */
+export function refusalMessage(id: string, error: ErrorInfo): MessageBytes {
+  const refused: InferResponse = { modelName: '', modelVersion: '', id, parameters: {}, outputs: [] };
+  return encodeGrpcStreamResponse(refused, error.message);
+}
+
+/** The end of a decoupled model's answers, come alone. Its version is the one that was asked for. */
+export function endMessage(asked: AskedInfer): MessageBytes {
+  return encodeGrpcStreamResponse(withoutOutputs(asked, LAST));
+}
+
+/** An answer; with `error` where it is one, also because its outputs cannot be written as they were asked for. */
+export function outcomeMessage(
+  asked: AskedInfer,
+  outcome: Outcome,
+  last: boolean,
+): { readonly message: MessageBytes; readonly error: ErrorInfo | undefined } {
+  const flag = last ? LAST : MORE_FOLLOW;
+  if (!outcome.ok) return failure(asked, outcome.error, flag);
+  try {
+    const { response } = outcome;
+    const parameters = { ...response.parameters, ...flag };
+    return { message: encodeGrpcStreamResponse({ ...response, parameters }), error: undefined };
+  } catch (thrown) {
+    if (!(thrown instanceof NereidError)) throw thrown;
+    return failure(asked, errorInfo(thrown), flag);
+  }
+}
+
+/** An empty text would be a success to the client. */
+const WITHOUT_TEXT = 'the model answered an error without a text';
+
+function failure(asked: AskedInfer, error: ErrorInfo, flag: Parameters) {
+  return { message: encodeGrpcStreamResponse(withoutOutputs(asked, flag), error.message || WITHOUT_TEXT), error };
+}
+
+function withoutOutputs({ id, modelName, modelVersion }: AskedInfer, parameters: Parameters): InferResponse {
+  return { modelName, modelVersion, id, parameters, outputs: [] };
+}
