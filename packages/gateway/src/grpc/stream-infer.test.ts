@@ -88,7 +88,7 @@ async function streaming(
     if (ending === 'open') ending = how;
   };
   const call: BidiCall = {
-    metadata: { get: (name) => options.metadata?.[name], entries: () => [] },
+    metadata: { get: (name) => options.metadata?.[name], headers: () => [] },
     signal: leaving.signal,
     stopping: stopping.signal,
     msLeft: () => 0,
@@ -109,7 +109,10 @@ async function streaming(
     fail: end,
   };
   const log = createLog({ level: 'silent' });
-  const done = streamInfer({ gateway: fixture.gateway, log, limits: { ...LIMITS, ...options.limits } }, call);
+  const done = streamInfer(
+    { gateway: fixture.gateway, log, forwards: undefined, limits: { ...LIMITS, ...options.limits } },
+    call,
+  );
   void done.then(() => {
     if (ending === 'open') throw new Error('it resolved before its end');
   });

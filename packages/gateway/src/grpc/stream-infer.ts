@@ -11,16 +11,14 @@
  */
 import { setMaxListeners } from 'node:events';
 import { CANCELLED, type ErrorInfo, errorInfo, NereidError, type Outcome } from '@nereid/protocol';
-import type { Log } from '@nereid/runtime';
 import type { Gateway } from '../gateway.ts';
-import { SHUTTING_DOWN } from './status.ts';
+import type { CallContext } from './call-context.ts';
+import { SHUTTING_DOWN } from './call-status.ts';
 import { type AskedInfer, endMessage, outcomeMessage, readInfer, refusalMessage } from './stream-messages.ts';
 import { createStreamOrder, type StreamOrder, type StreamOrderLimits } from './stream-order.ts';
 import type { BidiCall, MessageBytes } from './transport.ts';
 
-export interface StreamInferContext {
-  readonly gateway: Gateway;
-  readonly log: Log;
+export interface StreamInferContext extends Pick<CallContext, 'gateway' | 'log' | 'forwards'> {
   readonly limits: StreamOrderLimits;
 }
 
@@ -62,8 +60,9 @@ export function streamInfer(context: StreamInferContext, call: BidiCall): Promis
       wake: () => {},
       done,
     };
-    call.signal.addEventListener('abort', () => finish(stream, () => call.fail(CANCELLED)), { once: true });
-    call.stopping.addEventListener('abort', () => settle(stream), { once: true });
+    call.signal.addEventListener('abort', () => finish(stream, () => call.fail(CANCELLED)));
+    // That signal is the server's: no listener may outlive its stream.
+    call.stopping.addEventListener('abort', () => settle(stream), { signal: leaving.signal });
     if (call.signal.aborted) finish(stream, () => call.fail(CANCELLED));
     readMessages(stream).catch((thrown: unknown) => broken(stream, thrown));
   });

@@ -10,7 +10,10 @@ import {
   type Parameters,
   readGrpcInferDocument,
 } from '@nereid/protocol';
-import type { CallMetadata, MessageBytes } from './transport.ts';
+import type { CallContext } from './call-context.ts';
+import { findModel } from './find-model.ts';
+import { inferRequest } from './infer-request.ts';
+import type { CallMetadata, CallResult, MessageBytes } from './transport.ts';
 
 /** A request of a stream, as far as it could be read. */
 export interface AskedInfer {
@@ -20,12 +23,29 @@ export interface AskedInfer {
   readonly modelVersion: string;
   /** Its model may give any number of answers. */
   readonly decoupled: boolean;
-  readonly decoded:
-    | { readonly ok: true; readonly value: DecodedGrpcRequest }
-    | { readonly ok: false; readonly error: ErrorInfo };
+  readonly decoded: CallResult<DecodedGrpcRequest>;
 }
 
-/** Whether a message is the last of its request; also what tells it from one that was refused. */
+/** Throws INVALID_ARG for what is no ModelInferRequest. */
+export function readInfer(
+  context: Pick<CallContext, 'gateway' | 'forwards'>,
+  metadata: CallMetadata,
+  message: Uint8Array,
+): AskedInfer {
+  const document = readGrpcInferDocument(message);
+  const { id, modelName, modelVersion } = document;
+  const found = findModel(context.gateway, modelName, modelVersion);
+  if (!found.ok) return { id, modelName, modelVersion, decoupled: false, decoded: found };
+  const { decoupled } = found.signature;
+  try {
+    return { id, modelName, modelVersion, decoupled, decoded: inferRequest(context, document, found, metadata) };
+  } catch (thrown) {
+    if (!(thrown instanceof NereidError)) throw thrown;
+    return { id, modelName, modelVersion, decoupled, decoded: { ok: false, error: errorInfo(thrown) } };
+  }
+}
+
+/** Whether more answers of the request follow; one that was refused has none. */
 const FINAL = 'triton_final_response';
 const MORE_FOLLOW: Parameters = { [FINAL]: false };
 const LAST: Parameters = { [FINAL]: true };
