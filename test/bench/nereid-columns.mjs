@@ -83,17 +83,12 @@ async function startDoors({ cli, models, port, place, flags = [], profiles }) {
 const doors = (port, grpcPort) => [`--http-port=${port}`, `--grpc-port=${grpcPort}`];
 
 function startNode(cli, role, flags, { place, profiles }) {
-  const noGrpc = role === 'serve' || role === 'gateway' ? ['--allow-grpc=false'] : [];
   const hook = profiles === undefined ? [] : ['--import', PROFILE_HOOK];
-  const child = spawn(
-    process.execPath,
-    [...hook, cli, role, '--metrics-port=0', ...noGrpc, '--log-info=false', ...flags],
-    {
-      cwd: place,
-      env: { ...process.env, ...(profiles === undefined ? {} : { BENCH_PROFILES: join(profiles, role) }) },
-      stdio: ['ignore', 'ignore', 'pipe'],
-    },
-  );
+  const child = spawn(process.execPath, [...hook, cli, role, '--metrics-port=0', '--log-info=false', ...flags], {
+    cwd: place,
+    env: { ...process.env, ...(profiles === undefined ? {} : { BENCH_PROFILES: join(profiles, role) }) },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
   let output = '';
   child.stderr.on('data', (chunk) => {
     output = `${output}${chunk}`.slice(-OUTPUT_CHARACTERS_MAX);

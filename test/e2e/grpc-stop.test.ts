@@ -25,7 +25,7 @@ test('a stop lets a stream finish what runs, refuses what it sends then, and end
   const quick = addGated(folder, 'quick');
   quick.open();
   served = await serve([folder.path]);
-  client = grpcClient(`127.0.0.1:${served.ports[1]}`);
+  client = grpcClient(served.grpc);
   const idle = client.stream();
   idle.send(valueRequest('quick', 1));
   expect(valueOf((await idle.next())?.infer_response)).toBe(1);

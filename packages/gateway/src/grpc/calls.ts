@@ -8,6 +8,7 @@ import { repositoryCalls } from './repository-calls.ts';
 import { settingsCalls } from './settings-calls.ts';
 import { sharedMemoryCalls } from './shared-memory-calls.ts';
 import { statisticsCalls } from './statistics-calls.ts';
+import { streamCalls } from './stream-calls.ts';
 import type { GrpcCall } from './transport.ts';
 import { pathOf } from './unary.ts';
 
@@ -22,6 +23,7 @@ export function grpcCalls(context: CallContext): readonly GrpcCall[] {
     ...healthCalls(context),
     ...metadataCalls(context),
     ...inferCalls(context),
+    ...streamCalls(context),
     ...settingsCalls(context),
     ...repositoryCalls(context),
     ...statisticsCalls(context),

@@ -209,9 +209,10 @@ function serveUnary(call: UnaryCall, open: OpenCall): void {
 }
 
 function serveStream(call: StreamCall, open: OpenCall): void {
-  const { stream, parts, reply, info, end } = open;
+  const { stream, parts, reply, account, info, end } = open;
   const { message_bytes_max: bytes_max } = parts;
-  const inbox = createMessageInbox(stream, open.account, end);
+  const inbox = createMessageInbox(stream, account, end);
+  let held = 0;
   const reader = createMessageReader({
     bytes_max,
     message: (bytes, isCompressed) =>
@@ -236,6 +237,11 @@ function serveStream(call: StreamCall, open: OpenCall): void {
     messages: inbox.messages,
     stopping: parts.stopping,
     write: reply.message,
+    holds(bytes: number) {
+      if (bytes > held) account.add(bytes - held);
+      else account.release(held - bytes);
+      held = bytes;
+    },
     end: () => void end(OK),
     fail: (error: ErrorInfo) => void end(errorStatus(error)),
   };

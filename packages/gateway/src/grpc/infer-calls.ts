@@ -49,7 +49,7 @@ function infer(context: CallContext, document: GrpcInferDocument, info: CallInfo
     if (!decoded.ok) return fail(decoded.error);
     const { request, outputs, shared } = decoded.value;
     // Never rejects: an infer's failure is an outcome, and an answer that is too large becomes an error.
-    return context.gateway.infer(request, info.signal).then((outcome) => {
+    return context.gateway.infer(request, info.signal, info.msLeft()).then((outcome) => {
       const placed = shared === undefined ? outcome : shared.place(outcome);
       shared?.release();
       const answer = answered(answerOutputs(placed, outputs, found));

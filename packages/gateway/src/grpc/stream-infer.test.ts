@@ -53,6 +53,8 @@ interface StreamFixture extends GatewayFixture {
   readonly written: readonly string[];
   /** Messages that were taken from the client. */
   readonly taken: number;
+  /** Bytes that the gateway counts for it. */
+  readonly held: number;
   readonly ending: 'open' | 'ok' | ErrorInfo;
   /** Ids of the requests that were cancelled at their owner. */
   cancelled(): readonly string[];
@@ -71,6 +73,7 @@ async function streaming(
   let taken = 0;
   let reader: ((step: IteratorResult<Uint8Array>) => void) | undefined;
   let notReading: Promise<void> | undefined;
+  let held = 0;
 
   const give = () => {
     if (reader === undefined) return;
@@ -104,6 +107,9 @@ async function streaming(
     write(message) {
       if (ending === 'open') written.push(told(message));
       return notReading;
+    },
+    holds(bytes) {
+      held = bytes;
     },
     end: () => end('ok'),
     fail: end,
@@ -174,6 +180,9 @@ async function streaming(
     written,
     get taken() {
       return taken;
+    },
+    get held() {
+      return held;
     },
     get ending() {
       return ending;
@@ -318,5 +327,17 @@ describe('how much a stream takes in', () => {
     await goOn();
     expect(stream.taken).toBe(4);
     expect(stream.written).toEqual(['a 1', 'b 3!', 'a 2']);
+  });
+
+  test('what it holds, of requests in flight and answers that wait, counts as bytes of the gateway', async () => {
+    const stream = await streaming();
+    const [first, second] = [plain('a'), plain('b')];
+    await stream.send(first, second);
+    const requests = first.byteLength + second.byteLength;
+    expect(stream.held).toBe(requests);
+    await stream.answer('b', 2);
+    expect(stream.held).toBeGreaterThan(requests);
+    await stream.answer('a', 1);
+    expect(stream.held).toBe(0);
   });
 });

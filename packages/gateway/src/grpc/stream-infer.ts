@@ -116,6 +116,7 @@ function takeMessage(stream: InferStream, message: Uint8Array): void {
   const { context, call, order } = stream;
   const asked = readInfer(context, call.metadata, message);
   const request = order.begin(asked.decoupled ? 'as-produced' : 'in-turn', message.byteLength);
+  call.holds(order.bytes);
   const error = call.stopping.aborted ? SHUTTING_DOWN : refusalOf(context.gateway, asked);
   if (error !== undefined) {
     context.log.debug({ request_id: asked.id, model: asked.modelName, err: error }, 'request of a stream refused');
@@ -180,6 +181,7 @@ function write(stream: InferStream, messages: readonly MessageBytes[]): void {
       stream.wake();
     });
   }
+  stream.call.holds(stream.order.bytes);
   settle(stream);
   stream.wake();
 }

@@ -17,6 +17,8 @@ export interface StreamOrderLimits {
 export type AnswerOrder = 'in-turn' | 'as-produced';
 
 export interface StreamOrder<Answer> {
+  /** Of requests in flight and of answers that are held. */
+  readonly bytes: number;
   /** True where no further request is to be read. */
   readonly full: boolean;
   /** True where nothing is in flight. */
@@ -71,6 +73,9 @@ export function createStreamOrder<Answer>(limits: StreamOrderLimits): StreamOrde
   };
 
   return {
+    get bytes() {
+      return bytes;
+    },
     get full() {
       return requests.size >= limits.grpc_stream_requests_max || bytes >= limits.grpc_stream_bytes_max;
     },

@@ -55,6 +55,8 @@ export interface BidiCall extends CallInfo {
    * sent, also when the client has left (see `signal`). What is written after the end is dropped.
    */
   write(message: MessageBytes): Promise<void> | undefined;
+  /** What was read and is not done with counts as so many bytes of the gateway's, all together, from now on. */
+  holds(bytes: number): void;
   /** Ends the call with OK, after what was written. The first of `end` and `fail` counts. */
   end(): void;
   /** Ends the call with the error's status, its text and the trailer `nereid-error`. */
