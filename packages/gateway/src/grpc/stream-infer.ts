@@ -129,7 +129,7 @@ function takeMessage(stream: InferStream, message: Uint8Array): void {
 
 function refusalOf(gateway: Gateway, { decoded }: AskedInfer): ErrorInfo | undefined {
   if (!decoded.ok) return decoded.error;
-  return gateway.refusal(decoded.value.request, 'any') ?? undefined;
+  return gateway.refusal(decoded.value.request) ?? undefined;
 }
 
 async function answerOne(stream: InferStream, request: number, asked: AskedInfer): Promise<void> {
