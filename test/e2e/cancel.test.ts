@@ -5,7 +5,7 @@ import { status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { addGated, type GatedModel } from './gated-model.ts';
-import { type GrpcAnswer, type GrpcClient, grpcClient, valueOf, valueRequest } from './grpc-client.ts';
+import { type GrpcAnswer, type GrpcClient, grpcClient, valueIn, valueRequest } from './grpc-client.ts';
 import { eventually, metric } from './metrics.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
 import { infer, oneInput } from './requests.ts';
@@ -96,7 +96,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     await roundTrip();
     grpc.open();
     const left = calls.find((call) => !others.includes(call));
-    expect(valueOf((await left?.answer)?.response)).toBe(first);
+    expect(valueIn((await left?.answer)?.response)).toBe(first);
     await eventually('both are counted', async () => (await cancelled('over_grpc')) === 2);
     expect(await counted('over_grpc', 'nv_inference_exec_count')).toBe(1);
     expect(grpc.begun()).toEqual([first]);
@@ -130,7 +130,7 @@ describe.each(MODES)('in mode %s', (mode) => {
       Array.from({ length: 5 }, (_, index) => client.infer(rowRequest('batches', 100 + index))),
     );
     const tookMs = performance.now() - began;
-    expect(answers.map(({ code, response }) => [code, valueOf(response)])).toEqual(
+    expect(answers.map(({ code, response }) => [code, valueIn(response)])).toEqual(
       answers.map((_, index) => [status.OK, 100 + index]),
     );
     expect(tookMs).toBeLessThan(limitMs(3 * MODEL_MS));

@@ -206,6 +206,6 @@ export function fp32(...values: readonly number[]): Buffer {
 }
 
 /** The one INT32 of an answer's first output. */
-export function valueOf(response: GrpcResponse | undefined): number | undefined {
+export function valueIn(response: GrpcResponse | undefined): number | undefined {
   return response?.raw_output_contents?.[0]?.readInt32LE(0);
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
-import { fp32, type GrpcClient, type GrpcRequest, grpcClient, valueOf, valueRequest } from './grpc-client.ts';
+import { fp32, type GrpcClient, type GrpcRequest, grpcClient, valueIn, valueRequest } from './grpc-client.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
 
 // Bug cases about messages over gRPC; each name begins with the case's id.
@@ -18,12 +18,24 @@ const one = (model: string, of: ReturnType<typeof input>, more: Partial<GrpcRequ
 const TYPED = { contents: { fp32_contents: [1.5, 2.5] } };
 const RAW = { raw_input_contents: [fp32(1.5, 2.5)] };
 
+const ECHO = `
+  export const execute = (requests) => requests.map(({ inputs }) => ({ outputs: { OUTPUT0: inputs.get('INPUT0') } }));`;
+const echoConfig = (name: string, datatype: string) => `name: "${name}" backend: "javascript"
+  input [ { name: "INPUT0" data_type: TYPE_${datatype} dims: [ -1 ] } ]
+  output [ { name: "OUTPUT0" data_type: TYPE_${datatype} dims: [ -1 ] } ]`;
+
 /** Two inputs A and B, FP32 [2]; X is A. */
 const TWO = `
   export const execute = (requests) => requests.map(({ inputs }) => ({ outputs: { X: inputs.get('A') } }));`;
 const TWO_CONFIG = `name: "two" backend: "javascript"
   input [ { name: "A" data_type: TYPE_FP32 dims: [ 2 ] }, { name: "B" data_type: TYPE_FP32 dims: [ 2 ] } ]
   output [ { name: "X" data_type: TYPE_FP32 dims: [ 2 ] } ]`;
+
+function addModel(folder: ModelFolder, name: string, config: string, source: string): void {
+  mkdirSync(join(folder.path, name, '1'), { recursive: true });
+  writeFileSync(join(folder.path, name, 'config.pbtxt'), config);
+  writeFileSync(join(folder.path, name, '1', 'model.mjs'), source);
+}
 
 describe.each(MODES)('in mode %s', (mode) => {
   let folder: ModelFolder;
@@ -32,11 +44,9 @@ describe.each(MODES)('in mode %s', (mode) => {
 
   beforeAll(async () => {
     folder = createModelFolder();
-    folder.addEcho('id_fp32', 'FP32', [-1]);
-    folder.addEcho('id_fp16', 'FP16', [-1]);
-    mkdirSync(join(folder.path, 'two', '1'), { recursive: true });
-    writeFileSync(join(folder.path, 'two', 'config.pbtxt'), TWO_CONFIG);
-    writeFileSync(join(folder.path, 'two', '1', 'model.mjs'), TWO);
+    addModel(folder, 'id_fp32', echoConfig('id_fp32', 'FP32'), ECHO);
+    addModel(folder, 'id_fp16', echoConfig('id_fp16', 'FP16'), ECHO);
+    addModel(folder, 'two', TWO_CONFIG, TWO);
     folder.addJavaScript(
       'parameters',
       `export const execute = (requests) => requests.map(({ inputs, parameters }) => ({
@@ -144,7 +154,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     };
     const { response } = await client.infer(valueRequest('parameters', 3, { parameters }));
     expect(response.parameters).toEqual(parameters);
-    expect(valueOf(response)).toBe(3);
+    expect(valueIn(response)).toBe(3);
   });
 
   test.runIf(mode === 'apart')('every gateway serves it', async () => {

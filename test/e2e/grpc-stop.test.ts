@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { afterEach, expect, test } from 'vitest';
 import { addGated } from './gated-model.ts';
-import { type GrpcClient, grpcClient, valueOf, valueRequest } from './grpc-client.ts';
+import { type GrpcClient, grpcClient, valueIn, valueRequest } from './grpc-client.ts';
 import { eventually } from './metrics.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
 import { type Served, serve } from './serve.ts';
@@ -28,7 +28,7 @@ test('a stop lets a stream finish what runs, refuses what it sends then, and end
   client = grpcClient(served.grpc);
   const idle = client.stream();
   idle.send(valueRequest('quick', 1));
-  expect(valueOf((await idle.next())?.infer_response)).toBe(1);
+  expect(valueIn((await idle.next())?.infer_response)).toBe(1);
   const busy = client.stream();
   busy.send(valueRequest('gated', 7));
   await eventually('it runs', async () => gated.begun().length === 1);
@@ -39,9 +39,10 @@ test('a stop lets a stream finish what runs, refuses what it sends then, and end
   busy.send(valueRequest('quick', 2, { id: 'late' }));
   // The server has read it once the call has ended, which it does only after this answer.
   gated.open();
-  expect(valueOf((await busy.next())?.infer_response)).toBe(7);
+  expect(valueIn((await busy.next())?.infer_response)).toBe(7);
   const [refused] = await busy.rest();
-  if (refused !== undefined) expect(refused).toMatchObject({ error_message: SHUTTING_DOWN, infer_response: { id: 'late' } });
+  if (refused !== undefined)
+    expect(refused).toMatchObject({ error_message: SHUTTING_DOWN, infer_response: { id: 'late' } });
   expect(await busy.ended).toEqual({ code: status.UNAVAILABLE, details: SHUTTING_DOWN });
   expect(quick.begun()).toEqual([1]);
   expect((await ending).code).toBe(0);

@@ -2,7 +2,7 @@ import { status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { addGated, type GatedModel } from './gated-model.ts';
-import { type GrpcClient, type GrpcStreamResponse, grpcClient, valueOf, valueRequest } from './grpc-client.ts';
+import { type GrpcClient, type GrpcStreamResponse, grpcClient, valueIn, valueRequest } from './grpc-client.ts';
 import { eventually, metric } from './metrics.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
 
@@ -43,7 +43,7 @@ const ENDLESS = `
 /** What an answer is, in short: its id, then its value, its error or "end"; an exclamation mark where it is the final one. */
 function told(answer: GrpcStreamResponse | undefined): string {
   const response = answer?.infer_response;
-  const what = answer?.error_message || (valueOf(response) ?? 'end');
+  const what = answer?.error_message || (valueIn(response) ?? 'end');
   const flag = response?.parameters?.[FINAL];
   const isFinal = flag !== undefined && 'bool_param' in flag && flag.bool_param;
   return `${response?.id ?? ''} ${what}${isFinal ? '!' : ''}`;
@@ -72,7 +72,8 @@ describe.each(MODES)('in mode %s', (mode) => {
     );
     folder.addJavaScript('repeat', REPEAT, DECOUPLED);
     folder.addJavaScript('endless', ENDLESS, DECOUPLED);
-    for (const name of ['order', 'bypass', 'half_close', 'in_flight', 'left', 'late']) gates[name] = addGated(folder, name);
+    for (const name of ['order', 'bypass', 'half_close', 'in_flight', 'left', 'late'])
+      gates[name] = addGated(folder, name);
     served = await deploy(mode, [folder.path]);
     client = grpcClient(served.gateways[0]?.grpc ?? '');
   });
@@ -211,7 +212,7 @@ describe.each(MODES)('in mode %s', (mode) => {
   });
 
   describe('who leaves', () => {
-    const endedStreams = async () => valueOf((await ask([['endless', -1]])).answers[0]?.infer_response);
+    const endedStreams = async () => valueIn((await ask([['endless', -1]])).answers[0]?.infer_response);
 
     test('by cancelling ends every request of the stream, and its signal is aborted', async () => {
       const before = await endedStreams();

@@ -67,7 +67,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   stream_unread_chunks_max: 'Answers of one stream that its client has not read; one more ends the stream with 503.',
   stream_unread_bytes_max: 'Bytes of those answers; an answer that begins beyond it ends the stream with 503.',
   responses_counted_max: 'Answers of one stream that `response_stats` tells of one by one, the first ones.',
-  grpc_stream_requests_max: 'Requests of one `ModelStreamInfer` call in flight; the next is read once one has its last answer.',
+  grpc_stream_requests_max:
+    'Requests of one `ModelStreamInfer` call in flight; the next is read once one has its last answer.',
   grpc_stream_bytes_max:
     'Bytes of those requests, and of answers that wait for an earlier one; the next request is read below it.',
   mailbox_messages_max: "Unread messages in one process's mailbox; one more is refused as a full queue.",

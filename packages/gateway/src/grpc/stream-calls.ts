@@ -6,9 +6,9 @@ import type { GrpcCall } from './transport.ts';
 import { pathOf } from './unary.ts';
 
 /** ModelStreamInfer. */
-export function streamCalls({ gateway, log, forwards }: CallContext): readonly GrpcCall[] {
+export function streamCalls(of: CallContext): readonly GrpcCall[] {
   const { modelStreamInfer } = GRPCInferenceService.method;
-  const context = { gateway, log, forwards, limits: LIMITS };
+  const context = { ...of, limits: LIMITS };
   return [
     {
       kind: 'stream',

@@ -10,15 +10,23 @@
  * model is the status of the call; one of a request that was refused unsent is a message all the same.
  */
 import { setMaxListeners } from 'node:events';
-import { CANCELLED, type ErrorInfo, errorInfo, NereidError, type Outcome } from '@nereid/protocol';
-import type { Gateway } from '../gateway.ts';
+import { CANCELLED, errorInfo, NereidError, type Outcome } from '@nereid/protocol';
+import { answerOutputs } from '../answer-outputs.ts';
 import type { CallContext } from './call-context.ts';
 import { SHUTTING_DOWN } from './call-status.ts';
-import { type AskedInfer, endMessage, outcomeMessage, readInfer, refusalMessage } from './stream-messages.ts';
+import type { InferRequestContext } from './infer-request.ts';
+import {
+  type AskedInfer,
+  endMessage,
+  outcomeMessage,
+  type ReadInfer,
+  readInfer,
+  refusalMessage,
+} from './stream-messages.ts';
 import { createStreamOrder, type StreamOrder, type StreamOrderLimits } from './stream-order.ts';
 import type { BidiCall, MessageBytes } from './transport.ts';
 
-export interface StreamInferContext extends Pick<CallContext, 'gateway' | 'log' | 'forwards'> {
+export interface StreamInferContext extends Pick<CallContext, 'gateway' | 'log'>, InferRequestContext {
   readonly limits: StreamOrderLimits;
 }
 
@@ -117,47 +125,55 @@ function takeMessage(stream: InferStream, message: Uint8Array): void {
   const asked = readInfer(context, call.metadata, message);
   const request = order.begin(asked.decoupled ? 'as-produced' : 'in-turn', message.byteLength);
   call.holds(order.bytes);
-  const error = call.stopping.aborted ? SHUTTING_DOWN : refusalOf(context.gateway, asked);
-  if (error !== undefined) {
-    context.log.debug({ request_id: asked.id, model: asked.modelName, err: error }, 'request of a stream refused');
-    letGo(stream, request, refusalMessage(asked.id, error), true);
-    return;
+  const { read } = asked;
+  const refusal = call.stopping.aborted
+    ? SHUTTING_DOWN
+    : read.ok
+      ? context.gateway.refusal(read.value.request)
+      : read.error;
+  if (refusal !== null) {
+    context.log.debug({ request_id: asked.id, model: asked.modelName, err: refusal }, 'request of a stream refused');
+    if (read.ok) read.value.shared?.release();
+    letGo(stream, request, refusalMessage(asked.id, refusal), true);
+  } else if (read.ok) {
+    const answer = asked.decoupled ? answerMany : answerOne;
+    answer(stream, request, asked, read.value)
+      .catch((thrown: unknown) => broken(stream, thrown))
+      .finally(() => read.value.shared?.release());
   }
-  const answers = asked.decoupled ? answerMany(stream, request, asked) : answerOne(stream, request, asked);
-  answers.catch((thrown: unknown) => broken(stream, thrown));
 }
 
-function refusalOf(gateway: Gateway, { decoded }: AskedInfer): ErrorInfo | undefined {
-  if (!decoded.ok) return decoded.error;
-  return gateway.refusal(decoded.value.request) ?? undefined;
-}
-
-async function answerOne(stream: InferStream, request: number, asked: AskedInfer): Promise<void> {
+async function answerOne(stream: InferStream, request: number, asked: AskedInfer, read: ReadInfer): Promise<void> {
   const { context, call, leaving } = stream;
-  if (!asked.decoded.ok) return;
-  const outcome = await context.gateway.infer(asked.decoded.value.request, leaving.signal, call.msLeft());
-  takeOutcome(stream, request, asked, outcome, true);
+  const outcome = await context.gateway.infer(read.request, leaving.signal, call.msLeft());
+  takeOutcome(stream, request, asked, asAsked(read, outcome), true);
 }
 
-async function answerMany(stream: InferStream, request: number, asked: AskedInfer): Promise<void> {
+async function answerMany(stream: InferStream, request: number, asked: AskedInfer, read: ReadInfer): Promise<void> {
   const { context, call, leaving } = stream;
-  if (!asked.decoded.ok) return;
-  const { request: infer, emptyFinalResponse } = asked.decoded.value;
-  for await (const { outcome, last } of context.gateway.inferStream(infer, leaving.signal, call.msLeft())) {
+  for await (const { outcome, last } of context.gateway.inferStream(read.request, leaving.signal, call.msLeft())) {
     const isEnd = last && outcome.ok && outcome.response.outputs.length === 0;
-    if (!isEnd) takeOutcome(stream, request, asked, outcome, last);
-    else if (emptyFinalResponse) letGo(stream, request, endMessage(asked), true);
+    if (!isEnd) takeOutcome(stream, request, asked, asAsked(read, outcome), last);
+    else if (read.emptyFinalResponse) letGo(stream, request, endMessage(asked), true);
     else write(stream, stream.order.end(request));
     // What the model sends meanwhile waits in its own queue, within that queue's bounds.
     while (stream.unread !== undefined && !stream.over) await stream.unread;
   }
 }
 
+/** An answer with its outputs in the form and the place that the request names. */
+function asAsked({ outputs, model, shared }: ReadInfer, outcome: Outcome): Outcome {
+  return answerOutputs(shared === undefined ? outcome : shared.place(outcome), outputs, model);
+}
+
 function takeOutcome(stream: InferStream, request: number, asked: AskedInfer, outcome: Outcome, last: boolean): void {
   if (stream.over) return;
   const { message, error } = outcomeMessage(asked, outcome, last);
   if (error !== undefined) {
-    stream.context.log.debug({ request_id: asked.id, model: asked.modelName, err: error }, 'request of a stream failed');
+    stream.context.log.debug(
+      { request_id: asked.id, model: asked.modelName, err: error },
+      'request of a stream failed',
+    );
   }
   if (error !== undefined && stream.errorsAsStatus) finish(stream, () => stream.call.fail(error));
   else letGo(stream, request, message, last);

@@ -1,8 +1,7 @@
 /** What comes and goes in a ModelStreamInfer call: requests as they are asked, answers as ModelStreamInferResponse. */
 import {
-  type DecodedGrpcRequest,
-  encodeGrpcStreamResponse,
   type ErrorInfo,
+  encodeGrpcStreamResponse,
   errorInfo,
   type InferResponse,
   NereidError,
@@ -10,9 +9,10 @@ import {
   type Parameters,
   readGrpcInferDocument,
 } from '@nereid/protocol';
+import type { ModelFound } from '../model-lookup.ts';
 import type { CallContext } from './call-context.ts';
 import { findModel } from './find-model.ts';
-import { inferRequest } from './infer-request.ts';
+import { type CalledInfer, type InferRequestContext, inferRequest } from './infer-request.ts';
 import type { CallMetadata, CallResult, MessageBytes } from './transport.ts';
 
 /** A request of a stream, as far as it could be read. */
@@ -23,25 +23,35 @@ export interface AskedInfer {
   readonly modelVersion: string;
   /** Its model may give any number of answers. */
   readonly decoupled: boolean;
-  readonly decoded: CallResult<DecodedGrpcRequest>;
+  readonly read: CallResult<ReadInfer>;
+}
+
+export interface ReadInfer extends CalledInfer {
+  readonly model: ModelFound;
 }
 
 /** Throws INVALID_ARG for what is no ModelInferRequest. */
 export function readInfer(
-  context: Pick<CallContext, 'gateway' | 'forwards'>,
+  context: Pick<CallContext, 'gateway'> & InferRequestContext,
   metadata: CallMetadata,
   message: Uint8Array,
 ): AskedInfer {
   const document = readGrpcInferDocument(message);
   const { id, modelName, modelVersion } = document;
   const found = findModel(context.gateway, modelName, modelVersion);
-  if (!found.ok) return { id, modelName, modelVersion, decoupled: false, decoded: found };
+  const named = { id, modelName, modelVersion };
+  if (!found.ok) return { ...named, decoupled: false, read: found };
   const { decoupled } = found.signature;
   try {
-    return { id, modelName, modelVersion, decoupled, decoded: inferRequest(context, document, found, metadata) };
+    const decoded = inferRequest(context, document, found, metadata);
+    return {
+      ...named,
+      decoupled,
+      read: decoded.ok ? { ok: true, value: { ...decoded.value, model: found } } : decoded,
+    };
   } catch (thrown) {
     if (!(thrown instanceof NereidError)) throw thrown;
-    return { id, modelName, modelVersion, decoupled, decoded: { ok: false, error: errorInfo(thrown) } };
+    return { ...named, decoupled, read: { ok: false, error: errorInfo(thrown) } };
   }
 }
 
