@@ -2,7 +2,9 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { ErrorInfo, InferMessage, Outcome } from '@nereid/protocol';
 import { createLog } from '@nereid/runtime';
 import { describe, expect, test } from 'vitest';
+import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { type GatewayFixture, gatewayFixture, identity, modelRecord, responseTo } from '../gateway-fixture.ts';
+import { createSharedMemory } from '../shared-memory.ts';
 import { ModelInferRequestSchema, ModelStreamInferResponseSchema } from './gen/grpc_service_pb.ts';
 import { streamInfer } from './stream-infer.ts';
 import type { StreamOrderLimits } from './stream-order.ts';
@@ -116,7 +118,14 @@ async function streaming(
   };
   const log = createLog({ level: 'silent' });
   const done = streamInfer(
-    { gateway: fixture.gateway, log, forwards: undefined, limits: { ...LIMITS, ...options.limits } },
+    {
+      gateway: fixture.gateway,
+      log,
+      forwards: undefined,
+      sharedMemory: createSharedMemory(false),
+      bytesInFlight: createBytesInFlight(1e9),
+      limits: { ...LIMITS, ...options.limits },
+    },
     call,
   );
   void done.then(() => {
