@@ -40,7 +40,8 @@ export function createRequestBytes(inFlight: BytesInFlight): OpenRequestBytes {
   };
   return (socket, response) => {
     const request: RequestBytes = { inFlight, connection: connectionOf(socket), held: 0, open: true };
-    response.once('finish', () => {
+    // It comes once: there is nothing to take off again, which `once` would do at a cost.
+    response.on('finish', () => {
       dropBytes(request);
       request.open = false;
     });
