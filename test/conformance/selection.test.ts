@@ -60,3 +60,11 @@ test('every port is served, and every set-up has its flags', () => {
   expect(readdirSync(join(CONFORMANCE, 'repo', 'javascript')).sort()).toEqual(PORTS);
   for (const setUp of all.setUps.keys()) expect(setUpFlags(setUp).length).toBeGreaterThan(0);
 });
+
+test('every exception is a case that runs, and docs/triton-differences.md explains it', () => {
+  const lines = readFileSync(join(CONFORMANCE, 'except.txt'), 'utf8').split('\n');
+  const names = lines.filter((line) => line !== '' && !line.startsWith('#')).map((line) => line.split(' ')[0] ?? '');
+  const differences = readFileSync(join(CONFORMANCE, '..', '..', 'docs', 'triton-differences.md'), 'utf8');
+  expect(names.filter((name) => !all.names.includes(name))).toEqual([]);
+  expect(names.filter((name) => !differences.includes(`\`${name}\``))).toEqual([]);
+});
