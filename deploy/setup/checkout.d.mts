@@ -1,2 +1,3 @@
 export declare const ROOT: string;
 export declare const CLI: string;
+export declare const MODEL_REPOSITORY: string;

@@ -10,3 +10,5 @@ export declare function runCommand(
 ): Promise<{ code: number; output: string }>;
 
 export declare function errorLine(output: string): string;
+
+export declare function findProgram(name: string, path?: string): string | undefined;

@@ -1,3 +1,5 @@
+import { ensureBrowser } from './browser.mjs';
+import { setting } from './checkout.mjs';
 import { whenNpmEnds } from './parent.mjs';
 import { secondsSince } from './progress.mjs';
 import { ensurePythonPackages } from './python.mjs';
@@ -12,13 +14,17 @@ const CONFORMANCE_MODES = [
   ['apart', 'separate processes'],
 ];
 
+/** They need a browser. */
+const PAGE_TESTS = 'test/pages/**';
+
 const arguments_ = process.argv.slice(2).filter((argument) => argument !== '--yes');
 const [filter] = arguments_;
+const mayInstall = process.argv.includes('--yes') || setting('CI') === 'true';
 
 whenNpmEnds(() => process.kill(process.pid, 'SIGTERM'));
 try {
   if (arguments_.length > 1) console.log(`only the first filter is used: ${filter}`);
-  await setUp(process.argv.includes('--yes') ? { mayInstall: true } : {});
+  await setUp({ mayInstall });
   process.exitCode = (await runStages(await chooseStages())) ? 0 : 1;
 } catch (error) {
   exitWith(error);
@@ -38,7 +44,12 @@ async function chooseStages() {
     stages.push({ name: 'types', run: () => programStage('tsc', ['-p', 'tsconfig.test.json']) });
     stages.push({ name: 'unused code', run: () => programStage('knip', []) });
   }
-  if (!namesCases) stages.push({ name: 'tests', run: () => vitestStage(vitestFilter(filter)) });
+  if (!namesCases) {
+    const { missing } = await ensureBrowser({ mayInstall });
+    const without = missing === undefined ? [] : ['--exclude', PAGE_TESTS];
+    stages.push({ name: 'tests', run: () => vitestStage([...vitestFilter(filter), ...without]) });
+    if (missing !== undefined) stages.push({ name: 'pages', missing: `the tests of pages were not run: ${missing}` });
+  }
   if (filter === undefined || namesCases) {
     const { missing } = await ensurePythonPackages();
     for (const [mode, how] of CONFORMANCE_MODES) {

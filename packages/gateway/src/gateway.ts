@@ -12,7 +12,7 @@ import { type Directory, type Timing, type Transport, timing } from '@nereid/tra
 import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
 import { createInfer } from './infer.ts';
 import { createKnownRecords } from './known-records.ts';
-import { createModelLookups, type ModelLookup } from './model-lookup.ts';
+import { createModelLookups, type ModelFound, type ModelLookup } from './model-lookup.ts';
 import { createPending } from './pending.ts';
 import { resendTimes } from './resend.ts';
 import { createStatistics, type Statistics } from './statistics.ts';
@@ -66,6 +66,8 @@ export interface Gateway {
   ready(): boolean;
   /** `version` is decimal, or '' for the greatest READY one. */
   modelReady(name: string, version: string): boolean;
+  /** Every model with a READY version, by name, each with its greatest; an entry is the same until its record changes. */
+  servedModels(): readonly ModelFound[];
   /** A READY version with its record, or Triton's error for it. */
   model(name: string, version?: string): ModelLookup;
   readonly statistics: Statistics;
@@ -220,6 +222,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     modelReady: (name, version) => !stopping && models.ready(name, version),
     model: (name, version = '') => models.find(name, version),
     statistics: { of: statistics.of },
+    servedModels: models.served,
     drain,
     close(deadlineMs = 0) {
       closing ??= stop(deadlineMs);

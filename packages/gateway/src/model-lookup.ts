@@ -31,6 +31,8 @@ export interface ModelLookups {
   find(name: string, version: string): ModelLookup;
   /** True where that version is READY and the model has an owner to send requests to. */
   ready(name: string, version: string): boolean;
+  /** Every model with a READY version, by name, each with its greatest; an entry is the same until its record changes. */
+  served(): readonly ModelFound[];
   /**
    * Triton's strict readiness: every version known is READY or was unloaded on purpose, and each
    * model that serves has an owner. A model whose config failed has no record and does not count.
@@ -75,6 +77,12 @@ export function createModelLookups(
   return {
     find,
     ready,
+    served: () =>
+      directory
+        .records()
+        .map((record) => viewOf(record).found.get(''))
+        .filter((found) => found !== undefined)
+        .toSorted((a, b) => (a.record.name < b.record.name ? -1 : 1)),
     allReady: () =>
       directory.records().every((record) => {
         // No version at all: none of the policy's folders exists, which is a failed load.

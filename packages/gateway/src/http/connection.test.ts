@@ -42,6 +42,26 @@ afterEach(async () => {
   await fixture.gateway.close();
 });
 
+describe('a request in another form', () => {
+  it.each<readonly [string, string, RegExp]>([
+    ['without a Host', `GET /v2 HTTP/1.1\r\n\r\n`, /^HTTP\/1.1 200 OK[\s\S]*"extensions"/],
+    [
+      'with an expectation that nobody knows',
+      `GET /v2 HTTP/1.1\r\nHost: test\r\nExpect: the-unexpected\r\n\r\n`,
+      /^HTTP\/1.1 200 OK[\s\S]*"extensions"/,
+    ],
+    [
+      'whose target is no path',
+      `GET *?x=1 HTTP/1.1\r\nHost: test\r\n\r\n`,
+      /^HTTP\/1.1 404 Not Found[\s\S]*\{"error":"Not Found"\}$/,
+    ],
+  ])('%s is answered', async (_what, text, answer) => {
+    const client = await connection(await serve());
+    client.socket.write(text);
+    expect(await client.until(/\}$/)).toMatch(answer);
+  });
+});
+
 describe('one connection', () => {
   it('goes on after errors of every kind', async () => {
     const fixture = await serve();

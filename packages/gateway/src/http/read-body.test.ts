@@ -65,6 +65,19 @@ it('is over at once where its length says so', () => {
   expect(bodies).toMatchObject([{ ok: false, error: { message: expect.stringContaining('size of 101 bytes') } }]);
 });
 
+it.each([
+  ['after its last byte', '1600', 0],
+  ['at once where it is far too long', '1601', 1],
+])('is over %s on a connection that ends with the answer', async (_when, length, before) => {
+  const stream = request({ 'content-length': length, connection: 'close' });
+  const bodies: Body[] = [];
+  readBody(stream, 100, (body) => bodies.push(body));
+  expect(bodies.length).toBe(before);
+  stream.end('x'.repeat(1600));
+  await finished(stream);
+  expect(bodies).toMatchObject([{ ok: false }]);
+});
+
 it('never calls back where the client leaves first', async () => {
   const stream = request();
   const bodies: Body[] = [];

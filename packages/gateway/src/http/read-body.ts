@@ -31,12 +31,18 @@ export function readBody(
   const body = createBodyBytes(announced);
   let received = 0;
   let over = announced > bytes_max;
+  let held: Body | undefined;
+
+  const answer = (refused: Body) => {
+    if (endsWithAnswer(request) && announced <= bytes_max * DISCARD_FACTOR) held = refused;
+    else done(refused);
+  };
 
   const refuse = (refused: Body) => {
     over = true;
     body.drop();
     if (account !== undefined) dropBytes(account);
-    done(refused);
+    answer(refused);
   };
 
   const onData = (chunk: Buffer) => {
@@ -53,8 +59,17 @@ export function readBody(
   request.on('data', onData);
   request.on('end', () => {
     if (!over) done({ ok: true, bytes: body.end() });
+    else if (held !== undefined) done(held);
   });
-  if (over) done(tooLarge(announced, bytes_max));
+  if (over) answer(tooLarge(announced, bytes_max));
+}
+
+/**
+ * The connection ends with the answer. If that came while the client still sends, its bytes would reset the connection,
+ * and the client might never see the answer.
+ */
+function endsWithAnswer({ httpVersion, headers }: IncomingMessage): boolean {
+  return httpVersion === '1.0' || /\bclose\b/i.test(headers.connection ?? '');
 }
 
 function tooLarge(length: number, bytes_max: number): Body {

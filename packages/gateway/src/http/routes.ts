@@ -7,6 +7,7 @@ import { type InferContext, infer } from './infer.ts';
 import { type JobsContext, jobQueue, jobResult, jobStatus, submitJob } from './jobs.ts';
 import { logging, setLogging } from './logging.ts';
 import { modelConfig, modelMetadata, serverMetadataText } from './metadata.ts';
+import { createOpenApi } from './openapi.ts';
 import { loadModel, repositoryIndex, unloadModel } from './repository.ts';
 import { type Route, restrictRoute } from './restrict-routes.ts';
 import type { ServicesContext } from './services-context.ts';
@@ -35,6 +36,7 @@ const REPOSITORY_MODEL = 'models/:model(^.+$)';
 function routeTable(context: RoutesContext): readonly Route[] {
   const { gateway } = context;
   const server = serverMetadataText(context.serverId, context.version);
+  const openApi = createOpenApi(gateway, context.version);
   return [
     ['GET', '/v2', (_request, reply) => sendJson(reply, server)],
     ['GET', '/v2/health/live', (request, reply) => live(gateway, request, reply)],
@@ -61,6 +63,8 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['GET', JOB, (request, reply) => jobStatus(context, request, reply)],
     ['GET', `${JOB}/result`, (request, reply) => jobResult(context, request, reply)],
     ...sharedMemoryRoutes(context),
+    ['GET', '/openapi.json', (_request, reply) => openApi.sendDocument(reply)],
+    ['GET', '/openapi', (_request, reply) => openApi.sendPage(reply)],
     ...settingRoutes(context),
     ...[REPOSITORY, NAMED_REPOSITORY].flatMap((repository) => repositoryRoutes(repository, context)),
   ];
@@ -113,7 +117,10 @@ function samplePath(url: string): string {
 
 /** A route's path as a regular expression over a whole path. */
 function pathPattern(url: string): string {
-  return url.replace(':version(^[0-9]+$)', '[0-9]+').replaceAll(/:\w+\(\^\.\+\$\)/g, '[^/]+');
+  return url
+    .replace('.json', '\\.json')
+    .replace(':version(^[0-9]+$)', '[0-9]+')
+    .replaceAll(/:\w+\(\^\.\+\$\)/g, '[^/]+');
 }
 
 function fullMatch(pattern: string): RegExp {

@@ -2,9 +2,9 @@ import { type IncomingMessage, METHODS } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { LIMITS } from '@nereid/config';
-import { errorInfo } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import { type FastifyInstance, fastify } from 'fastify';
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { type BytesInFlight, createBytesInFlight } from '../bytes-in-flight.ts';
 import { type DoorTls, doorTlsOptions, watchDoorTls } from '../door-tls.ts';
 import type { Gateway } from '../gateway.ts';
@@ -85,6 +85,8 @@ const CHECK_INTERVAL_MS = 5_000;
 /** A model's name may be as long as a folder's; the header's own limit bounds the path. */
 const PARAM_LENGTH_MAX = LIMITS.header_bytes_max;
 
+const NO_PATH: ErrorInfo = { code: 'NOT_FOUND', message: 'Not Found' };
+
 /** The KServe v2 HTTP endpoint: decodes, calls the gateway, encodes. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { clock, log, tls } = options;
@@ -154,6 +156,8 @@ function createApp(options: HttpServerOptions): FastifyInstance {
     headersTimeout: Math.min(options.headersTimeoutMs ?? LIMITS.header_timeout_ms, requestTimeoutMs),
     connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, requestTimeoutMs),
     maxHeaderSize: options.headerBytesMax ?? LIMITS.header_bytes_max,
+    // Triton does not ask for it, and Node's refusal has no body.
+    requireHostHeader: false,
   };
   const common = {
     logger: false,
@@ -165,12 +169,16 @@ function createApp(options: HttpServerOptions): FastifyInstance {
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
     rewriteUrl: (request: IncomingMessage) => rawPath(request.url ?? '/'),
     clientErrorHandler: createClientErrorHandler(log),
+    // The router's own, of a request target that is no path: `*`.
+    frameworkErrors: (_error: unknown, _request: FastifyRequest, reply: FastifyReply) => sendError(reply, NO_PATH),
   };
   const app =
     tls === undefined
       ? fastify({ ...common, http })
       : (fastify({ ...common, https: { ...http, ...doorTlsOptions(tls) } }) as unknown as FastifyInstance);
   readBodiesInHandlers(app);
+  // Any expectation but 100-continue, which Node would refuse without a body: it may be passed over (RFC 9110, 10.1.1).
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
   addCors(app, options.corsOrigins ?? []);
   app.setErrorHandler((thrown, request, reply) => {
     log.error({ err: thrown, path: request.url }, 'request handler failed');

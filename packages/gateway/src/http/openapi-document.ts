@@ -1,0 +1,44 @@
+import type { ModelFound } from '../model-lookup.ts';
+import { generalPaths } from './openapi-general.ts';
+import { modelPart } from './openapi-model.ts';
+import { dataSchema, dataSchemaName, GENERAL_SCHEMAS, hasJsonForm, type Schema } from './openapi-schemas.ts';
+
+/** Names that stand in a URL as they are: escapes in a path are not decoded, and braces are OpenAPI's own. */
+const PATH_NAME = /^[\w.~!$&'()*+,;=:@-]+$/;
+/** What component names are made of. */
+const NO_KEY = /[^\w.-]/g;
+
+/**
+ * The OpenAPI 3.1 document of the models that are READY, which come in the order of their names. A model whose name
+ * cannot stand in a URL is left out: it cannot be reached over HTTP either.
+ */
+export function openApiDocument(models: readonly ModelFound[], version: string): Schema {
+  const paths: Record<string, Record<string, Schema>> = {};
+  const schemas: Record<string, Schema> = { ...GENERAL_SCHEMAS };
+  const tags = [{ name: 'server' }, { name: 'jobs' }];
+  for (const [index, found] of models.filter(({ record }) => PATH_NAME.test(record.name)).entries()) {
+    const { name } = found.record;
+    // Two names may be alike in what is left of them.
+    const key = `${name.replaceAll(NO_KEY, '_')}.${index}`;
+    const part = modelPart(found, key);
+    Object.assign(paths, part.paths);
+    Object.assign(schemas, part.schemas);
+    for (const datatype of part.datatypes)
+      if (hasJsonForm(datatype)) schemas[dataSchemaName(datatype)] = dataSchema(datatype);
+    tags.push({ name });
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Nereid',
+      version,
+      summary: 'The models that this server serves now, by the KServe v2 protocol.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    tags,
+    // Behind the models': a model named `stats` has no metadata of its own.
+    paths: { ...paths, ...generalPaths() },
+    components: { schemas },
+  };
+}

@@ -1,0 +1,127 @@
+import type { Datatype } from '@nereid/protocol';
+
+/** A JSON schema (2020-12), or another object of an OpenAPI 3.1 document. */
+export type Schema = Readonly<Record<string, unknown>>;
+
+export function schemaRef(name: string): Schema {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+/** Datatypes that have a form in JSON; FP16 and BF16 travel as bytes only. */
+export function hasJsonForm(datatype: Datatype): boolean {
+  return datatype !== 'FP16' && datatype !== 'BF16';
+}
+
+/** One element as JSON. INT64 and UINT64 have no bounds here: JSON schemas are read with doubles. */
+export function elementSchema(datatype: Datatype): Schema {
+  switch (datatype) {
+    case 'BOOL':
+      return { type: 'boolean' };
+    case 'BYTES':
+      return { type: 'string' };
+    case 'FP16':
+    case 'BF16':
+    case 'FP32':
+    case 'FP64':
+      return { type: 'number' };
+    case 'INT64':
+      return { type: 'integer', format: 'int64' };
+    case 'UINT64':
+      return { type: 'integer', minimum: 0 };
+    default:
+      return integerSchema(datatype);
+  }
+}
+
+function integerSchema(datatype: 'INT8' | 'INT16' | 'INT32' | 'UINT8' | 'UINT16' | 'UINT32'): Schema {
+  const bits = Number(/[0-9]+$/.exec(datatype)?.[0]);
+  return datatype.startsWith('U')
+    ? { type: 'integer', minimum: 0, maximum: 2 ** bits - 1 }
+    : { type: 'integer', minimum: -(2 ** (bits - 1)), maximum: 2 ** (bits - 1) - 1 };
+}
+
+/** The name of the schema of a tensor's `data`: its elements, in lists nested in any way. */
+export function dataSchemaName(datatype: Datatype): string {
+  return `Data_${datatype}`;
+}
+
+export function dataSchema(datatype: Datatype): Schema {
+  return { type: 'array', items: { anyOf: [elementSchema(datatype), schemaRef(dataSchemaName(datatype))] } };
+}
+
+/** Schemas that do not depend on the models. */
+export const GENERAL_SCHEMAS: Readonly<Record<string, Schema>> = {
+  Error: {
+    type: 'object',
+    required: ['error'],
+    properties: { error: { type: 'string', minLength: 1, description: 'What is wrong and how to mend it.' } },
+    additionalProperties: false,
+  },
+  JobError: {
+    type: 'object',
+    required: ['error', 'code'],
+    properties: {
+      error: { type: 'string', minLength: 1 },
+      code: { type: 'string' },
+      field: { type: 'string', description: 'The member or header at fault.' },
+    },
+  },
+  Parameters: {
+    type: 'object',
+    description: 'Settings of the request, and values for the model.',
+    properties: {
+      binary_data_output: { type: 'boolean', description: 'Outputs that are not listed come as bytes.' },
+      priority: { type: 'integer', minimum: 0 },
+      timeout: { type: 'integer', minimum: 0, description: 'Microseconds that the request may wait in a queue.' },
+    },
+    additionalProperties: { type: ['string', 'number', 'boolean'] },
+  },
+  TensorMetadata: {
+    type: 'object',
+    required: ['name', 'datatype', 'shape'],
+    properties: {
+      name: { type: 'string' },
+      datatype: { type: 'string' },
+      shape: { type: 'array', items: { type: 'integer' }, description: '-1 is a dimension of any size.' },
+    },
+  },
+  ModelMetadata: {
+    type: 'object',
+    required: ['name', 'versions', 'platform', 'inputs', 'outputs'],
+    properties: {
+      name: { type: 'string' },
+      versions: { type: 'array', items: { type: 'string' } },
+      platform: { type: 'string' },
+      inputs: { type: 'array', items: schemaRef('TensorMetadata') },
+      outputs: { type: 'array', items: schemaRef('TensorMetadata') },
+    },
+  },
+  ServerMetadata: {
+    type: 'object',
+    required: ['name', 'version', 'extensions'],
+    properties: {
+      name: { type: 'string' },
+      version: { type: 'string' },
+      extensions: { type: 'array', items: { type: 'string' } },
+    },
+  },
+  Job: {
+    type: 'object',
+    required: ['id', 'model_name', 'state', 'created_at', 'result_url'],
+    properties: {
+      id: { type: 'string' },
+      model_name: { type: 'string' },
+      model_version: { type: 'string' },
+      state: { enum: ['waiting', 'delayed', 'running', 'completed', 'failed', 'cancelled', 'expired'] },
+      created_at: { type: 'string', format: 'date-time' },
+      started_at: { type: 'string', format: 'date-time' },
+      finished_at: { type: 'string', format: 'date-time' },
+      attempts_made: { type: 'integer' },
+      attempts_max: { type: 'integer' },
+      error: { type: 'object' },
+      result_url: { type: 'string' },
+      expires_at: { type: 'string', format: 'date-time' },
+      request_id: { type: 'string' },
+    },
+  },
+};
