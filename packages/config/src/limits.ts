@@ -21,7 +21,6 @@ export const LIMITS = {
   requests_queued_max: 65_536,
   stream_unread_chunks_max: 16_384,
   stream_unread_bytes_max: 67_108_864,
-  responses_counted_max: 1_024,
   grpc_stream_requests_max: 1_024,
   grpc_stream_bytes_max: 268_435_456,
   mailbox_messages_max: 65_536,
@@ -66,7 +65,6 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   requests_queued_max: 'Requests waiting in one model version where its config sets no `max_queue_size`.',
   stream_unread_chunks_max: 'Answers of one stream that its client has not read; one more ends the stream with 503.',
   stream_unread_bytes_max: 'Bytes of those answers; an answer that begins beyond it ends the stream with 503.',
-  responses_counted_max: 'Answers of one stream that `response_stats` tells of one by one, the first ones.',
   grpc_stream_requests_max:
     'Requests of one `ModelStreamInfer` call in flight; the next is read once one has its last answer.',
   grpc_stream_bytes_max:

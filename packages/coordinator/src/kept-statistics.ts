@@ -2,7 +2,7 @@
  * Statistics as they are kept for whoever takes a model over: JSON by names, so that another build reads what it knows
  * of it and takes the rest for 0. Nothing in it is believed but whole numbers.
  */
-import { LIMITS } from '@nereid/config';
+import { RESPONSES_COUNTED_MAX } from '@nereid/protocol';
 import { batchCounts, FAILURE_REASONS, type ModelStatistics } from './model-statistics.ts';
 import type { OwnedModel } from './owned-model.ts';
 import { noResponses, type ResponseCounts } from './response-counts.ts';
@@ -94,7 +94,7 @@ function addVersion(into: ModelStatistics, held: KeptVersion): void {
     const counts = batchCounts(into, whole(rows));
     for (const [at, name] of BATCH_SUMS.entries()) counts[name] += whole(sums[at]);
   }
-  for (const [index, sums] of listOf(held.responses).slice(0, LIMITS.responses_counted_max).entries()) {
+  for (const [index, sums] of listOf(held.responses).slice(0, RESPONSES_COUNTED_MAX).entries()) {
     const counts = into.responses[index] ?? noResponses();
     for (const [at, name] of RESPONSE_SUMS.entries()) counts[name] += whole(sums[at]);
     into.responses[index] = counts;

@@ -1,5 +1,10 @@
-import { LIMITS } from '@nereid/config';
-import type { BatchTiming, DoneEntry, OtherResponse, ResponseTimes } from '@nereid/protocol';
+import {
+  type BatchTiming,
+  type DoneEntry,
+  type OtherResponse,
+  RESPONSES_COUNTED_MAX,
+  type ResponseTimes,
+} from '@nereid/protocol';
 
 /** Answers at one position in the streams of a decoupled model (infer_stats.cc, UpdateResponse…). */
 export interface ResponseCounts {
@@ -20,7 +25,7 @@ export interface ResponseCounts {
 
 /** The counts at that position, from 0 where there were none yet; undefined beyond those that are counted. */
 function countsAt(responses: ResponseCounts[], index: number): ResponseCounts | undefined {
-  if (index >= LIMITS.responses_counted_max) return undefined;
+  if (index >= RESPONSES_COUNTED_MAX) return undefined;
   // Streams have no gaps, but an end may be told of a stream whose answers others counted.
   while (responses.length <= index) responses.push(noResponses());
   return responses[index];

@@ -84,7 +84,7 @@ export {
   type VersionState,
 } from './message.ts';
 export { decodeMessage, encodeMessage } from './message-codec.ts';
-export type { GrpcRequestLimits, RequestLimits } from './protocol-limits.ts';
+export { type GrpcRequestLimits, RESPONSES_COUNTED_MAX, type RequestLimits } from './protocol-limits.ts';
 export {
   ANSWER_REFUSED,
   bodyTooLarge,

@@ -11,6 +11,9 @@ export const SHAPE_DIMENSIONS_MAX = 1_024;
 /** The part of a message frame before its tensors. */
 export const FRAME_HEADER_BYTES_MAX = 16_777_216;
 
+/** Answers of one stream that `done` and `response_stats` tell of one by one, the first ones. */
+export const RESPONSES_COUNTED_MAX = 1_024;
+
 /** Bounds of one request body, set by the caller. */
 export interface RequestLimits {
   /** How deep arrays and objects may nest below a member of the request. */

@@ -1,5 +1,10 @@
-import { LIMITS } from '@nereid/config';
-import type { AnswerTimes, OtherResponse, OtherResponseKind, ResponseTimes } from '@nereid/protocol';
+import {
+  type AnswerTimes,
+  type OtherResponse,
+  type OtherResponseKind,
+  RESPONSES_COUNTED_MAX,
+  type ResponseTimes,
+} from '@nereid/protocol';
 
 /** Adds up how long the answers of a batch's streams took; the first ones of each, as many as are counted. */
 export interface ResponseClock {
@@ -18,7 +23,7 @@ export function createResponseClock(startNs: number): ResponseClock {
   return {
     startNs,
     answered(index, inferNs, outputNs) {
-      if (index >= LIMITS.responses_counted_max) return;
+      if (index >= RESPONSES_COUNTED_MAX) return;
       // A stream may have had something else at a position at which no other has an answer yet.
       while (answers.length <= index) answers.push({ count: 0, inferNs: 0, outputNs: 0 });
       const at = answers[index];
@@ -28,7 +33,7 @@ export function createResponseClock(startNs: number): ResponseClock {
       at.outputNs += outputNs;
     },
     other(index, how, ns) {
-      if (index < LIMITS.responses_counted_max) others.push({ index, how, ns });
+      if (index < RESPONSES_COUNTED_MAX) others.push({ index, how, ns });
     },
     times: () => ({ answers, others }),
   };
