@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import {
   closeSync,
   ftruncateSync,
@@ -88,6 +89,7 @@ describe('registering', () => {
   it.each<readonly [string, Partial<RegionInfo>, RegExp]>([
     ['no object of that key', { key: '/none' }, /^Unable to open shared memory region: '\/none': there is none/],
     ['a folder', { key: '/folder' }, /^Unable to open shared memory region: '\/folder'/],
+    ['a pipe', { key: '/pipe' }, /^Unable to open shared memory region: '\/pipe': it is no shared-memory object/],
     ['a link out of the folder', { key: '/link' }, /^Unable to open shared memory region: '\/link'/],
     ['a path out of the folder', { key: `/../${outside}` }, /a key is one name/],
     ['a path into a folder', { key: '/folder/a' }, /a key is one name/],
@@ -109,6 +111,7 @@ describe('registering', () => {
     mkdirSync(join(folder, 'folder'));
     object('folder/a', 16);
     symlinkSync(join('..', outside), join(folder, 'link'));
+    execFileSync('mkfifo', [join(folder, 'pipe')]);
     expect(memory.register(region(over))).toEqual({
       ok: false,
       error: expect.objectContaining({ code: 'INVALID_ARG', message: expect.stringMatching(message) }),

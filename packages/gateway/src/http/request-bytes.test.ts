@@ -1,188 +1,47 @@
-import { once } from 'node:events';
-import type { InferMessage, Outcome } from '@nereid/protocol';
-import fc from 'fast-check';
-import { afterEach, describe, expect, it } from 'vitest';
-import { type BytesInFlight, createBytesInFlight } from '../bytes-in-flight.ts';
-import { echo, identity, modelRecord, responseTo, SIMPLE } from '../gateway-fixture.ts';
-import { type HttpFixture, httpFixture, openConnection, post } from './http-fixture.ts';
+import { EventEmitter } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { PassThrough } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { createBytesInFlight } from '../bytes-in-flight.ts';
+import { readBody } from './read-body.ts';
+import { addBytes, createRequestBytes, takeBytes } from './request-bytes.ts';
 
-const PATH = '/v2/models/simple/infer';
-const tensor = (name: string) => ({ name, datatype: 'INT32', shape: [1, 2], data: [1, 2] });
-const good = (id: string) => JSON.stringify({ id, inputs: [tensor('INPUT0'), tensor('INPUT1')] });
-const answered = (id: string) => new RegExp(`"id":"${id}"[\\s\\S]*\\}$`);
-
-let fixture: HttpFixture;
-let bytes: BytesInFlight;
-let url: string;
-
-async function serve(bytesMax: number, answer?: (message: InferMessage) => Outcome): Promise<void> {
-  bytes = createBytesInFlight(bytesMax);
-  const models = [modelRecord(SIMPLE), modelRecord(identity('bytes', 'UINT8'))];
-  const http = { bytesInFlight: bytes, maxInputBytes: 4_000 };
-  fixture = await httpFixture({ models, http, ...(answer === undefined ? {} : { answer }) });
-  ({ url } = await fixture.http.listen());
-}
-
-afterEach(async () => {
-  await fixture.http.close(0);
-  expect(bytes.held).toBe(0);
-  await fixture.gateway.close();
-});
-
-/** Answers what has come and was not answered yet. */
-function answerAll(): void {
-  for (const message of fixture.received.splice(0)) {
-    if (message.kind === 'infer') fixture.coordinator.send('gw-1', responseTo(message, echo(message)));
-  }
-}
-
-const nothingHeld = () => expect.poll(() => bytes.held).toBe(0);
-
-describe('the bytes of a request', () => {
-  it('are held from its first byte until its answer is written', async () => {
-    await serve(100_000);
-    const client = await openConnection(url);
-    const whole = post(PATH, good('a'));
-    client.socket.write(whole.slice(0, -10));
-    const length = good('a').length;
-    await expect.poll(() => bytes.held).toBe(length - 10);
-    client.socket.write(whole.slice(-10));
-    await fixture.arrived(1);
-    expect(bytes.held).toBe(length);
-    answerAll();
-    await client.until(answered('a'));
-    await nothingHeld();
-    client.socket.destroy();
-  });
-
-  it.each<readonly [string, string]>([
-    ['a mistake', post(PATH, '{"inputs":')],
-    ['an unknown model', post('/v2/models/missing/infer', good('x'))],
-    ['a body over its limit', post(PATH, ' '.repeat(5_000))],
-    ['a job without a Redis', post('/v2/models/simple/jobs', good('x'))],
-    ['compression that is not known', post(PATH, good('x'), ['Content-Encoding: br'])],
-    ['a header length that is none', post(PATH, good('x'), ['Inference-Header-Content-Length: 9x'])],
-  ])('are let go after %s', async (_what, request) => {
-    await serve(100_000, echo);
-    const client = await openConnection(url);
-    client.socket.write(request + post(PATH, good('next')));
-    await client.until(answered('next'));
-    await nothingHeld();
-    client.socket.destroy();
-  });
-
-  it.each<readonly [string, string, number]>([
-    ['in the middle of its body', post(PATH, good('a')).slice(0, -5), 0],
-    ['while it runs', post(PATH, good('a')), 1],
-    ['with answers behind one that is not there yet', post(PATH, good('a')) + post(PATH, good('b')), 2],
-  ])('are let go where the client leaves %s', async (_when, sent, requests) => {
-    await serve(100_000);
-    const client = await openConnection(url);
-    client.socket.write(sent);
-    await fixture.arrived(requests);
-    await expect.poll(() => bytes.held).toBeGreaterThan(0);
-    client.socket.destroy();
-    await nothingHeld();
-  });
-});
-
-describe('beyond the limit', () => {
-  const refused = /HTTP\/1.1 503 [\s\S]*Retry-After: 1\r\n[\s\S]*too many bytes in flight[\s\S]*\}$/i;
-
-  it('a request is refused with 503, and its connection goes on', async () => {
-    await serve(4_000);
-    const [first, second] = [await openConnection(url), await openConnection(url)];
-    first.socket.write(post(PATH, good('first')));
-    await fixture.arrived(1);
-    second.socket.write(post(PATH, `${' '.repeat(3_800)}${good('large')}`));
-    expect(await second.until(refused)).toMatch(/nereid-error: UNAVAILABLE/i);
-    second.socket.write(post(PATH, good('small')));
-    await fixture.arrived(2);
-    answerAll();
-    await Promise.all([first.until(answered('first')), second.until(answered('small'))]);
-    await nothingHeld();
-    for (const { socket } of [first, second]) socket.destroy();
-  });
-
-  it('a refused client is told when to come again', async () => {
-    await serve(4_000);
-    bytes.add(3_990);
-    const answer = await fetch(`${url}${PATH}`, { method: 'POST', body: good('a') });
-    expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1']);
-    bytes.release(3_990);
-    await answer.arrayBuffer();
-  });
-});
-
-describe('an answer', () => {
-  const ANSWER_BYTES = 64_000_000;
-  const large = ({ request }: InferMessage): Outcome => {
-    const data = new Uint8Array(ANSWER_BYTES);
-    const outputs = [{ name: 'OUTPUT', datatype: 'UINT8' as const, shape: [ANSWER_BYTES], data }];
-    return { ok: true, response: { modelName: 'bytes', modelVersion: '1', id: request.id, parameters: {}, outputs } };
+describe('an account', () => {
+  const opened = (bytesMax: number) => {
+    const inFlight = createBytesInFlight(bytesMax);
+    const [socket, response] = [new EventEmitter() as Socket, new EventEmitter() as ServerResponse];
+    return { inFlight, socket, response, account: createRequestBytes(inFlight)(socket, response) };
   };
-  const request = post('/v2/models/bytes/infer', 'x', ['Inference-Header-Content-Length: 0']);
 
-  it('is held until it is read, and keeps others out', async () => {
-    await serve(1_000_000, large);
-    const client = await openConnection(url);
-    client.socket.pause();
-    client.socket.write(request);
-    await expect.poll(() => bytes.held).toBeGreaterThan(ANSWER_BYTES);
-    expect((await fetch(`${url}/v2/models/bytes/infer`, { method: 'POST', body: 'x' })).status).toBe(503);
-    let received = 0;
-    client.socket.removeAllListeners('data');
-    client.socket.on('data', (chunk) => {
-      received += chunk.length;
-    });
-    client.socket.resume();
-    await nothingHeld();
-    await expect.poll(() => received).toBeGreaterThan(ANSWER_BYTES);
-    client.socket.destroy();
+  it.each([
+    ['its answer is written and then its connection ends', ['response', 'socket']],
+    ['its connection ends before Node says that its answer is written', ['socket', 'response']],
+  ] as const)('is let go once where %s', (_when, order) => {
+    const { inFlight, account, ...ends } = opened(100);
+    expect(takeBytes(account, 60)).toBe(true);
+    addBytes(account, 70);
+    expect(inFlight.held).toBe(130);
+    for (const end of order) {
+      ends[end].emit(end === 'socket' ? 'close' : 'finish');
+      expect(inFlight.held).toBe(0);
+    }
+    addBytes(account, 10);
+    expect([takeBytes(account, 1_000), inFlight.held]).toEqual([true, 0]);
   });
 
-  it('that its client never reads goes with the connection', async () => {
-    await serve(1_000_000_000, large);
-    const client = await openConnection(url);
-    client.socket.pause();
-    client.socket.write(request);
-    await expect.poll(() => bytes.held).toBeGreaterThan(ANSWER_BYTES);
-    client.socket.destroy();
-    await nothingHeld();
+  it('of a body that is refused holds nothing any more', () => {
+    const { inFlight, account } = opened(100);
+    const stream = new PassThrough();
+    const held: number[] = [];
+    readBody(
+      Object.assign(stream, { headers: {} }) as unknown as IncomingMessage,
+      1_000,
+      () => held.push(inFlight.held),
+      account,
+    );
+    stream.emit('data', Buffer.alloc(60));
+    stream.emit('data', Buffer.alloc(60));
+    expect([held, inFlight.held]).toEqual([[0], 0]);
   });
-});
-
-it('whatever clients do, nothing is held in the end', async () => {
-  const step = fc.constantFrom('send', 'part', 'rest', 'bad', 'large', 'answer', 'leave', 'reset');
-  await serve(10_000);
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 12 }), async (steps) => {
-      let client = await openConnection(url);
-      const whole = post(PATH, good('p'));
-      let begun = false;
-      for (const next of steps) {
-        if (client.socket.destroyed) client = await openConnection(url);
-        if (begun && next !== 'leave' && next !== 'reset') {
-          client.socket.write(whole.slice(40));
-          begun = false;
-        }
-        if (next === 'send') client.socket.write(whole);
-        else if (next === 'part') client.socket.write(whole.slice(0, 40));
-        else if (next === 'bad') client.socket.write(post(PATH, '{'));
-        else if (next === 'large') client.socket.write(post(PATH, ' '.repeat(4_500)));
-        else if (next === 'answer') answerAll();
-        else if (next === 'leave') client.socket.end();
-        else if (next === 'reset') client.socket.resetAndDestroy();
-        begun = next === 'part';
-        if (next === 'leave' && !client.socket.closed) {
-          client.socket.destroy();
-          await once(client.socket, 'close');
-        }
-      }
-      client.socket.destroy();
-      await nothingHeld();
-      fixture.received.length = 0;
-    }),
-    { numRuns: 30 },
-  );
 });
