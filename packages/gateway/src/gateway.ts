@@ -12,6 +12,7 @@ import { type Directory, type Timing, type Transport, timing } from '@nereid/tra
 import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
 import { createInfer } from './infer.ts';
 import { createKnownRecords } from './known-records.ts';
+import type { LeaveSignal } from './leave-signal.ts';
 import { createModelLookups, type ModelFound, type ModelLookup } from './model-lookup.ts';
 import { createPending } from './pending.ts';
 import { resendTimes } from './resend.ts';
@@ -52,14 +53,14 @@ export interface Gateway {
    * Never rejects: what goes wrong is an outcome. `signal` cancels the request wherever it is. `msLeft`: the caller has a
    * deadline and gives up after so many milliseconds, by `signal`; a queue drops the request then even if it never hears.
    */
-  infer(request: InferRequest, signal?: AbortSignal, msLeft?: number): Promise<Outcome>;
+  infer(request: InferRequest, signal?: LeaveSignal, msLeft?: number): Promise<Outcome>;
   /**
    * As `infer`, for a model that may give any number of answers; of any other model one comes. The
    * request is sent at the call. The answers come in their order, of one execution, and end with the
    * one that is `last`, which is an error where the rest is lost (`stream_broken`), or comes faster
    * than it is read (`stream_unread`). Never throws; who leaves early cancels the request.
    */
-  inferStream(request: InferRequest, signal?: AbortSignal, msLeft?: number): AsyncIterableIterator<StreamedAnswer>;
+  inferStream(request: InferRequest, signal?: LeaveSignal, msLeft?: number): AsyncIterableIterator<StreamedAnswer>;
   /** Why `inferStream` would refuse the request unsent, from what is known here; null where it would send it. */
   refusal(request: InferRequest): ErrorInfo | null;
   live(): boolean;

@@ -18,6 +18,7 @@ import {
 import type { Clock, Timer } from '@nereid/runtime';
 import type { Directory, LargeTensors, Mailbox, RefusalReason } from '@nereid/transport';
 import { type AnswerQueue, createAnswerQueue, type StreamLimits } from './answer-queue.ts';
+import type { LeaveSignal } from './leave-signal.ts';
 import type { ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
 import { type ResendTimes, resendStep } from './resend.ts';
@@ -70,9 +71,9 @@ export interface Infer {
    * Sends a request that was not refused and waits; `signal` cancels it wherever it is by then. `msLeft`: how long the
    * caller waits, 0 for no end. It is the caller who ends it then, by `signal`; owners hear of it in case that is lost.
    */
-  submit(request: InferRequest, signal: AbortSignal | undefined, msLeft: number): Promise<Outcome>;
+  submit(request: InferRequest, signal: LeaveSignal | undefined, msLeft: number): Promise<Outcome>;
   /** As `submit`, for any number of answers: the iterable ends after the one that is `last`. */
-  stream(request: InferRequest, signal: AbortSignal | undefined, msLeft: number): AnswerQueue;
+  stream(request: InferRequest, signal: LeaveSignal | undefined, msLeft: number): AnswerQueue;
   /** An answer, or a part of one; false where nobody waits for it. */
   response(message: ResponseMessage): boolean;
   running(message: RunningMessage): void;
@@ -181,7 +182,7 @@ export function createInfer(parts: InferParts): Infer {
   /** Returns the token under which it waits. */
   const start = (
     request: InferRequest,
-    signal: AbortSignal | undefined,
+    signal: LeaveSignal | undefined,
     resolve: (outcome: Outcome) => void,
     stream: WaitingStream | undefined,
     msLeft: number,

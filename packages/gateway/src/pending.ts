@@ -1,4 +1,5 @@
 import type { InferMessage, Outcome, ProcessId } from '@nereid/protocol';
+import type { LeaveSignal } from './leave-signal.ts';
 import type { WaitingStream } from './streams.ts';
 
 /** A request that somebody waits for. */
@@ -10,7 +11,7 @@ export interface PendingRequest {
   /** Undefined where one answer is waited for. */
   readonly stream: WaitingStream | undefined;
   /** The caller's signal and our listener on it, taken off at the outcome. */
-  readonly signal: AbortSignal | undefined;
+  readonly signal: LeaveSignal | undefined;
   readonly onAbort: (() => void) | undefined;
   /** When its caller gives up, by the gateway's clock; undefined for never. */
   readonly deadlineUs: number | undefined;

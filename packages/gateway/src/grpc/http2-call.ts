@@ -1,9 +1,9 @@
 /** One call, an HTTP/2 stream: what comes is taken apart into messages, what goes is framed (gRPC over HTTP/2). */
-import { setMaxListeners } from 'node:events';
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import { type ErrorInfo, errorInfo, NereidError } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { BytesInFlight } from '../bytes-in-flight.ts';
+import { createLeaving } from '../leave-signal.ts';
 import { type CallBytes, createCallBytes } from './call-bytes.ts';
 import { callMetadata, callTimeoutUs } from './call-metadata.ts';
 import { type CallReply, createCallReply } from './call-reply.ts';
@@ -103,14 +103,9 @@ function openCall(
     : undefined;
   const account = createCallBytes(parts.bytesInFlight);
   const reply = replyTo(stream, compression, account, parts);
-  let controller: AbortController | undefined;
-  let left: string | undefined;
+  const leaving = createLeaving();
   let deadline: Timer | undefined;
 
-  const leave = (why: string) => {
-    left ??= why;
-    controller?.abort(left);
-  };
   const end = (status: CallStatus) => {
     deadline?.cancel();
     return reply.status(status);
@@ -118,26 +113,18 @@ function openCall(
   const deadlineUs = timeoutUs < TIMEOUT_US_MAX ? parts.clock.nowUs() + timeoutUs : undefined;
   if (deadlineUs !== undefined) {
     deadline = parts.clock.at(deadlineUs, () => {
-      if (end(DEADLINE_EXCEEDED)) leave('the deadline of the call has passed');
+      if (end(DEADLINE_EXCEEDED)) leaving.leave('the deadline of the call has passed');
     });
   }
   stream.once('close', () => {
     deadline?.cancel();
     account.close();
     // A stream may have something that runs still, also after its status.
-    if (call.kind === 'stream' || !reply.over) leave('the client has left');
+    if (call.kind === 'stream' || !reply.over) leaving.leave('the client has left');
   });
   const info: CallInfo = {
     metadata: callMetadata(header),
-    get signal() {
-      if (controller === undefined) {
-        controller = new AbortController();
-        // Each request of a stream may have a listener.
-        if (call.kind === 'stream') setMaxListeners(0, controller.signal);
-        if (left !== undefined) controller.abort(left);
-      }
-      return controller.signal;
-    },
+    signal: leaving,
     msLeft: () => (deadlineUs === undefined ? 0 : Math.max(1, Math.ceil((deadlineUs - parts.clock.nowUs()) / 1000))),
   };
   return { stream, header, info, reply, account, parts, end };

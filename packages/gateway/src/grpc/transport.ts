@@ -3,6 +3,7 @@
  * carries the frames, so that another transport can take its place.
  */
 import type { ErrorInfo } from '@nereid/protocol';
+import type { LeaveSignal } from '../leave-signal.ts';
 
 /** What came with a call. Names are in lower case; several values of one name are one text with `, ` between. */
 export interface CallMetadata {
@@ -18,7 +19,7 @@ export interface CallMetadata {
 export interface CallInfo {
   readonly metadata: CallMetadata;
   /** Aborted once nobody reads the answer: the client cancelled, left, or its deadline passed. */
-  readonly signal: AbortSignal;
+  readonly signal: LeaveSignal;
   /** Milliseconds until the call's deadline, at least 1; 0 where it has none. */
   msLeft(): number;
 }
