@@ -274,7 +274,7 @@ describe('bytes in flight', () => {
 describe('an answer', () => {
   it('that its client does not take is cut off, and what it held is let go', async () => {
     const bytesInFlight = createBytesInFlight(1e9);
-    const session = (await started({ bytesInFlight, answer_unread_timeout_ms: 30, message_bytes_max: 1e8 })).session();
+    const session = (await started({ bytesInFlight, answer_unread_timeout_ms: 500, message_bytes_max: 1e8 })).session();
     const call = open(session, ECHO);
     call.pause();
     call.send(frame(Buffer.alloc(10_000_000)));
