@@ -6,8 +6,8 @@ import { openGrpcDoor } from './door-grpc.mjs';
 import { openHttpDoor } from './door-http.mjs';
 import { createFuzzRepository } from './models.mjs';
 import { openSettings } from './settings.mjs';
-import { memoryGrowth, openConnections, residentKib, unsettled } from './settled.mjs';
-import { investigate } from './shrink.mjs';
+import { openConnections, resourceGrowth, resourcesOf, unsettled } from './settled.mjs';
+import { investigate, keepLog } from './shrink.mjs';
 
 /** Requests under way at a time. */
 const LANES = 8;
@@ -47,18 +47,20 @@ export async function runFuzz({ mode, requests, seed, only, plans, log = () => {
     );
     const settings = await openSettings(deployment.gateways);
     await probe(run, doors, settings);
-    const before = residentKib(deployment);
+    const before = resourcesOf(deployment);
     const sent = await (plans === undefined ? sendAll(run, doors, requests, settings) : replay(run, doors, plans));
     await probe(run, doors, settings);
     for (const door of doors) door.close();
     if (run.problems.length === 0) {
       run.problems.push(...(await settings.restored()), ...(await unsettled(deployment, blobs, connections)));
-      run.problems.push(...memoryGrowth(deployment, before, log));
+      run.problems.push(...resourceGrowth(deployment, before, log));
     }
     return { failures: run.failures, problems: run.problems, sent, answered: run.answered };
   } finally {
     for (const door of doors) door.close();
-    for (const { code, output } of await deployment.stop()) {
+    const isInOrder = run.failures.length + run.problems.length === 0;
+    for (const [index, { code, output }] of (await deployment.stop()).entries()) {
+      if (!isInOrder) keepLog(`${mode}-${index}`, output);
       if (code !== 0) run.problems.push(`a process ended with ${code}:\n${output.slice(-2_000)}`);
       const lines = output.split('\n').filter((line) => FAULTS.test(line));
       if (lines.length > 0) run.problems.push(`faults in a log:\n${lines.slice(0, LINES_MAX).join('\n')}`);

@@ -26,8 +26,8 @@ export function createGrpcWire(url) {
     /** @returns {Promise<{ messages, headers, trailers, code, text, ended, problem }>} what came of a call */
     async exchange(call) {
       if (call.noise !== undefined) return makeNoise(url, call.noise);
-      if (call.leaves !== 'cut') return talk(open(), call);
-      // A connection of its own, since all of its calls end with it.
+      if (call.expect !== 'any') return talk(open(), call);
+      // A connection of its own: the server may end it, or refuse what comes after, and the other calls with it.
       const alone = connectHttp2(url);
       alone.on('error', () => {});
       const result = await talk(alone, call);

@@ -61,7 +61,10 @@ export const BREAKING_FIELDS = {
     const fields = anyLevel(call, dice, filled);
     if (fields === undefined) return;
     const twice = dice.pick(fields);
-    const many = writeMessage([twice]).length < REPEATED_BYTES_MAX ? 5_000 : 2;
+    // Once: thousands of what has thousands in it would be hundreds of megabytes.
+    const isSmall = call.hasMany !== true && writeMessage([twice]).length < REPEATED_BYTES_MAX;
+    const many = isSmall ? 5_000 : 2;
+    call.hasMany = true;
     fields.push(...Array(dice.pick([1, 2, many])).fill(twice));
     hurt(call);
   },

@@ -9,6 +9,8 @@ const LIMIT_MS = 15_000;
 const LOOK_MS = 100;
 /** Loosely: heaps grow by their load, and large bodies leave them large. */
 const GROWTH_KIB_MAX = 400 * 1024;
+/** Two connections to Redis for each model with jobs, and some to spare. */
+const GROWTH_FILES_MAX = 60;
 /** /proc/net/tcp's word for a connection that is open at both ends. */
 const ESTABLISHED = '01';
 /** Gauges that are 0 when nothing is going on. */
@@ -63,19 +65,29 @@ function filesIn(folder) {
     .map(({ parentPath, name }) => `a file is left: ${join(parentPath, name)}`);
 }
 
-/** Resident memory of each process. */
-export function residentKib({ processes }) {
-  return processes.map(({ process: { pid } }) =>
-    Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]),
-  );
+/** Resident memory and open files of each process. */
+export function resourcesOf({ processes }) {
+  return processes.map(({ process: { pid } }) => ({
+    kib: Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]),
+    files: readdirSync(`/proc/${pid}/fd`).length,
+  }));
 }
 
-/** The processes that took more memory than heaps explain. */
-export function memoryGrowth(deployment, before, log) {
-  const after = residentKib(deployment);
-  const grown = deployment.processes.map(({ role }, index) => ({ role, kib: after[index] - before[index] }));
-  log(
-    `memory: ${grown.map(({ role, kib }) => `${role} ${kib < 0 ? '' : '+'}${Math.round(kib / 1024)} MiB`).join(', ')}`,
+/** The processes that took more memory than heaps explain, or left files open. */
+export function resourceGrowth(deployment, before, log) {
+  const after = resourcesOf(deployment);
+  const grown = deployment.processes.map(({ role }, index) => ({
+    role,
+    kib: after[index].kib - before[index].kib,
+    files: after[index].files - before[index].files,
+  }));
+  const signed = (count) => `${count < 0 ? '' : '+'}${count}`;
+  const each = grown.map(
+    ({ role, kib, files }) => `${role} ${signed(Math.round(kib / 1024))} MiB, ${signed(files)} files`,
   );
-  return grown.filter(({ kib }) => kib > GROWTH_KIB_MAX).map(({ role, kib }) => `a ${role} has grown by ${kib} KiB`);
+  log(`growth: ${each.join('; ')}`);
+  return grown.flatMap(({ role, kib, files }) => [
+    ...(kib > GROWTH_KIB_MAX ? [`a ${role} has grown by ${kib} KiB`] : []),
+    ...(files > GROWTH_FILES_MAX ? [`a ${role} has ${files} more files open`] : []),
+  ]);
 }

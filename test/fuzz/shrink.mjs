@@ -40,3 +40,9 @@ export async function investigate({ mode, log }, door, { seed, index, plan, atte
   log(`${failure.problem}\n  ${how}; ${file}\n  ${replay}`);
   return { ...failure, file };
 }
+
+/** Keeps a process' log beside the failures. */
+export function keepLog(name, output) {
+  mkdirSync(FOLDER, { recursive: true });
+  writeFileSync(join(FOLDER, `${name}.log`), output);
+}
