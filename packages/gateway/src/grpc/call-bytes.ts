@@ -6,6 +6,8 @@ import type { BytesInFlight } from '../bytes-in-flight.ts';
  * holds nothing and takes nothing: what comes still is thrown away.
  */
 export interface CallBytes {
+  /** False once the call's stream has closed. */
+  readonly open: boolean;
   /** More has come; false where the gateway holds too much, and nothing is taken. */
   take(bytes: number): boolean;
   /** Of an answer, as it is handed to the connection. */
@@ -20,6 +22,9 @@ export function createCallBytes(inFlight: BytesInFlight): CallBytes {
   let held = 0;
   let open = true;
   return {
+    get open() {
+      return open;
+    },
     take(bytes) {
       if (!open) return true;
       if (!inFlight.take(bytes)) return false;

@@ -114,7 +114,7 @@ function isGone(stream: ServerHttp2Stream): boolean {
 }
 
 /** After the status: what the client sends still is dropped, and it is told to stop. Mostly it has done so. */
-function takeNoMore(stream: ServerHttp2Stream): void {
+export function takeNoMore(stream: ServerHttp2Stream): void {
   stream.resume();
   if (stream.readableEnded) return;
   setImmediate(() => {

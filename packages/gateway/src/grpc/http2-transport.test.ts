@@ -127,6 +127,23 @@ describe('a unary call', () => {
     expect(header[':status']).toBe(415);
   });
 
+  it('that is no gRPC ends, also while its client has more to send', async () => {
+    const call = open((await started()).session(), ECHO, { 'content-type': 'application/json' });
+    call.send(frame(''));
+    expect((await call.ended).header[':status']).toBe(415);
+  });
+
+  it('with more metadata than the bound is refused, one with less is not', async () => {
+    const session = (await started()).session();
+    await once(session, 'remoteSettings');
+    const most = 'm'.repeat(16_000);
+    expect((await send(session, ECHO, frame(''), { 'x-text': most })).trailers['grpc-status']).toBe('0');
+    const stream = session.request({ ':method': 'POST', ':path': ECHO, 'x-text': `${most}${'m'.repeat(400)}` });
+    stream.on('error', () => {});
+    await new Promise((resolve) => stream.once('close', resolve));
+    expect(stream.rstCode).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  });
+
   it('may be refused before any of it is read', async () => {
     const refusal = () => ({ code: 'UNAVAILABLE', message: 'no key' }) as const;
     const call = open((await started({ refusal })).session(), ECHO);
@@ -283,6 +300,14 @@ describe('an answer', () => {
     await expect.poll(() => bytesInFlight.held).toBe(0);
     call.resume();
     expect((await call.ended).trailers).not.toHaveProperty('grpc-status');
+  });
+
+  it('is cut off also where it is small and of a call whose client takes no byte', async () => {
+    const bytesInFlight = createBytesInFlight(1e9);
+    await started({ bytesInFlight, answer_unread_timeout_ms: 30 });
+    const session = fixture.session({ settings: { initialWindowSize: 0 } });
+    expect((await send(session, ECHO, frame('hello'))).trailers).not.toHaveProperty('grpc-status');
+    await expect.poll(() => bytesInFlight.held).toBe(0);
   });
 
   it('that is taken is not, however large', async () => {

@@ -17,6 +17,7 @@ import type { BytesInFlight } from '../bytes-in-flight.ts';
 import { type DoorTls, doorTlsOptions, watchDoorTls } from '../door-tls.ts';
 import { listenError } from '../listen-error.ts';
 import { listenerUrl } from '../listener-url.ts';
+import { takeNoMore } from './call-reply.ts';
 import { SHUTTING_DOWN } from './call-status.ts';
 import { type ConnectionCare, type ConnectionRules, careForConnection } from './connection-care.ts';
 import { type CallParts, refuseUnknown, serveCall } from './http2-call.ts';
@@ -144,7 +145,7 @@ function serve(
 ): void {
   if (!isGrpc(header)) {
     stream.respond({ ':status': 415 }, { endStream: true });
-    stream.resume();
+    takeNoMore(stream);
     return;
   }
   const path = header[':path'] ?? '';
@@ -155,7 +156,11 @@ function serve(
 
 function http2Server({ tls, calls_per_connection_max }: Http2TransportOptions): Http2Server {
   const options: ServerOptions = {
-    settings: { initialWindowSize: CALL_WINDOW_BYTES, maxConcurrentStreams: calls_per_connection_max },
+    settings: {
+      initialWindowSize: CALL_WINDOW_BYTES,
+      maxConcurrentStreams: calls_per_connection_max,
+      maxHeaderListSize: LIMITS.grpc_metadata_bytes_max,
+    },
     // Node refuses calls at random where it thinks that a connection takes too much; the windows bound it.
     maxSessionMemory: Number.MAX_SAFE_INTEGER,
   };

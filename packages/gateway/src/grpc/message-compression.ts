@@ -71,7 +71,9 @@ function inflatedLarge(
     };
     inflater.on('data', (chunk: Buffer) => {
       length += chunk.length;
-      if (length > bytes_max) stop(messageTooLarge(length, bytes_max));
+      // Nobody reads it any more, and what it grows to would count nowhere.
+      if (!account.open) stop(BROKEN);
+      else if (length > bytes_max) stop(messageTooLarge(length, bytes_max));
       else if (account.take(chunk.length)) chunks.push(chunk);
       else stop(errorStatus(account.refusal()));
     });

@@ -31,8 +31,9 @@ export function createPieceWriter(
   const taken = (bytes: number) => {
     handed -= bytes;
     account.release(bytes);
-    stalled?.refresh();
     handOver();
+    if (handed === 0) unwatch();
+    else stalled?.refresh();
     if (handed < KEEPING_UP_BYTES_MAX && queue.length === 0) settle();
   };
 
@@ -49,22 +50,33 @@ export function createPieceWriter(
   };
 
   const settle = () => {
-    clearTimeout(stalled);
-    stalled = undefined;
     tellKeepsUp?.();
     keepsUp = undefined;
     tellKeepsUp = undefined;
   };
 
-  const wait = () => {
-    if (keepsUp !== undefined) return keepsUp;
+  const unwatch = () => {
+    clearTimeout(stalled);
+    stalled = undefined;
+  };
+
+  /** From the first byte that waits: a client can leave as little as that untaken in many calls. */
+  const watch = () => {
+    if (stalled !== undefined) return;
     stalled = setTimeout(() => stream.close(constants.NGHTTP2_CANCEL), unread_timeout_ms);
     stalled.unref();
-    keepsUp = new Promise((resolve) => {
+    if (watched) return;
+    watched = true;
+    stream.once('close', () => {
+      unwatch();
+      settle();
+    });
+  };
+
+  const wait = () => {
+    keepsUp ??= new Promise((resolve) => {
       tellKeepsUp = resolve;
     });
-    if (!watched) stream.once('close', settle);
-    watched = true;
     return keepsUp;
   };
 
@@ -79,6 +91,7 @@ export function createPieceWriter(
       stream.cork();
       handOver();
       stream.uncork();
+      if (handed > 0) watch();
       return handed < KEEPING_UP_BYTES_MAX && queue.length === 0 ? undefined : wait();
     },
     afterAll(callback) {
