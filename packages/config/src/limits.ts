@@ -55,7 +55,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   bytes_in_flight_max:
     'Bytes that the requests of one gateway hold together, with their answers until these are read; a request beyond is refused with 503. `--max-bytes-in-flight` changes it.',
   grpc_message_bytes_max: "A gRPC message, compressed or not: gRPC's own bound. Clients have lower ones to be raised.",
-  grpc_metadata_bytes_max: "Metadata of one gRPC call, each name and value with 32 bytes more, as HTTP/2 counts it: gRPC's own bound. A call with more is reset.",
+  grpc_metadata_bytes_max:
+    "Metadata of one gRPC call, each name and value with 32 bytes more, as HTTP/2 counts it: gRPC's own bound. A call with more is reset.",
   grpc_calls_per_connection_max: 'Calls that one gRPC connection has open; its client holds back more.',
   answer_unread_timeout_ms:
     'How long a client may leave what waits to be read of its answers where it was; then its connection is ended.',

@@ -522,6 +522,18 @@ describe('the end', () => {
     expect((await call.ended).trailers['grpc-status']).toBe('0');
   });
 
+  it('any number of streams may listen for it without a warning', async () => {
+    const warned: string[] = [];
+    const listen = ({ name }: Error) => void warned.push(name);
+    process.on('warning', listen);
+    const call = chat(async ({ stopping }) => {
+      for (let at = 0; at < 12; at++) stopping.addEventListener('abort', () => {});
+    });
+    await open((await started({}, call)).session(), CHAT).ended;
+    process.off('warning', listen);
+    expect(warned).toEqual([]);
+  });
+
   it('a port that is taken is told with the flag that changes it', async () => {
     const { url } = await started();
     const port = Number(url.slice(url.lastIndexOf(':') + 1));

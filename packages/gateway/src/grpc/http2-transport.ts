@@ -1,4 +1,5 @@
 /** gRPC over node:http2 (docs/decisions/0016-grpc-over-node-http2.md says why by hand). */
+import { setMaxListeners } from 'node:events';
 import {
   createSecureServer,
   createServer,
@@ -68,6 +69,8 @@ export function createHttp2Transport(options: Http2TransportOptions): GrpcTransp
   const connections = new Map<Http2Session, Connection>();
   const streams = new Set<ServerHttp2Stream>();
   const stopping = new AbortController();
+  // Each stream has its listener.
+  setMaxListeners(0, stopping.signal);
   let idle: (() => void) | undefined;
   let tlsWatch: Timer | undefined;
 
