@@ -7,16 +7,20 @@ import { FAILING } from './models.mjs';
 /** Errors of the server that a recorded case has for that kind of request (test/conformance/cases). */
 const SERVER_ERRORS = [
   { case: 'errors_http/execution_fails', status: 500, applies: ({ path }) => path.includes(FAILING.name) },
-  { case: 'logging/format_unknown', status: 503, applies: ({ path }) => path.startsWith('/v2/logging') },
+  {
+    case: 'logging/format_unknown',
+    status: 503,
+    applies: ({ path }) => /^(?:http:\/\/[^/]+)?\/v2\/logging/.test(path),
+  },
   {
     case: 'repository_refused/load',
     status: 503,
-    applies: ({ path }) => /^\/v2\/repository\/models\/[^/]+\/load/.test(path),
+    applies: ({ path }) => /^(?:http:\/\/[^/]+)?\/v2\/repository\/models\/[^/]+\/load/.test(path),
   },
   {
     case: 'repository_refused/unload',
     status: 503,
-    applies: ({ path }) => /^\/v2\/repository\/models\/[^/]+\/unload/.test(path),
+    applies: ({ path }) => /^(?:http:\/\/[^/]+)?\/v2\/repository\/models\/[^/]+\/unload/.test(path),
   },
 ];
 

@@ -5,6 +5,9 @@ import type { Log } from '@nereid/runtime';
 import { errorHeader } from '../error-header.ts';
 import { currentAnswer, endAfterAnswers } from './current-answer.ts';
 
+/** So long may a client go on sending after its refusal; what comes is thrown away. */
+const LINGER_MS_MAX = 2_000;
+
 interface ClientError extends Error {
   readonly code?: string;
 }
@@ -30,7 +33,8 @@ export function createClientErrorHandler(log: Log): (error: ClientError, socket:
       return;
     }
     const { status, message } = describe(error);
-    refuseOnSocket(socket, { code: 'INVALID_ARG', message }, status);
+    writeRefusal(socket, { code: 'INVALID_ARG', message }, status);
+    endOnceSent(socket);
   };
 }
 
@@ -45,12 +49,27 @@ function describe(error: ClientError): { readonly status: number; readonly messa
   }
 }
 
+/**
+ * Ends the server's side at once, and the connection when the client has sent the rest. Were it ended while bytes
+ * still come, these would reset it, and the client might never see its answer.
+ */
+function endOnceSent(socket: Socket): void {
+  socket.end();
+  const cut = setTimeout(() => socket.destroy(), LINGER_MS_MAX);
+  cut.unref();
+  socket.once('close', () => clearTimeout(cut));
+}
+
 /** Answers a request that has not come to its end, past Fastify, and ends its connection. */
-export function refuseOnSocket(socket: Socket, error: ErrorInfo, status = httpStatus(error.code)): void {
+export function refuseOnSocket(socket: Socket, error: ErrorInfo): void {
+  writeRefusal(socket, error, httpStatus(error.code));
+  socket.destroySoon();
+}
+
+function writeRefusal(socket: Socket, error: ErrorInfo, status: number): void {
   const body = JSON.stringify({ error: error.message });
   socket.write(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\n` +
       `Nereid-Error: ${errorHeader(error)}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
-  socket.destroySoon();
 }

@@ -62,6 +62,19 @@ describe('a request in another form', () => {
   });
 });
 
+it('a client that goes on sending after its mistake gets its answer', async () => {
+  const client = await connection(await serve());
+  client.socket.pause();
+  const head = 'POST /v2 HTTP/1.1\r\nHost: test\r\nContent-Length: 7\r\nContent-Length: 4000000\r\n\r\n';
+  const body = Buffer.alloc(4_000_000);
+  await new Promise<void>((resolve, reject) => {
+    client.socket.write(head);
+    client.socket.write(body, (error) => (error == null ? resolve() : reject(error)));
+  });
+  client.socket.resume();
+  expect(await client.until(/\}$/)).toMatch(/^HTTP\/1.1 400 Bad Request[\s\S]*Duplicate Content-Length/);
+});
+
 describe('one connection', () => {
   it('goes on after errors of every kind', async () => {
     const fixture = await serve();
