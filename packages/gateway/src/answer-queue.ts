@@ -1,4 +1,5 @@
 import type { Outcome } from '@nereid/protocol';
+import type { BytesInFlight } from './bytes-in-flight.ts';
 
 /** One of the answers to a request that may get several. */
 export interface StreamedAnswer {
@@ -15,6 +16,9 @@ export interface StreamLimits {
   readonly stream_unread_bytes_max: number;
 }
 
+/** What a stream may leave unread while the gateway holds as much as it may; its own bound counts otherwise. */
+const UNREAD_BYTES_WHILE_FULL_MAX = 1_048_576;
+
 /**
  * Answers on their way to whoever iterates. It is *open* until `end`, whose answer is the last, then
  * *ended*; *left* once its reader has returned early. What is unread at the end can still be read.
@@ -26,12 +30,30 @@ export interface AnswerQueue extends AsyncIterableIterator<StreamedAnswer> {
   end(outcome: Outcome): void;
 }
 
-/** `left` is called when the reader returns before the end. */
-export function createAnswerQueue(limits: StreamLimits, left: () => void): AnswerQueue {
+/**
+ * `left` is called when the reader returns before the end. What is unread counts in `inFlight`, if given;
+ * the reader then must read to the end or return.
+ */
+export function createAnswerQueue(limits: StreamLimits, left: () => void, inFlight?: BytesInFlight): AnswerQueue {
   let unread: StreamedAnswer[] = [];
   let bytes = 0;
   let over = false;
   const readers: ((result: IteratorResult<StreamedAnswer>) => void)[] = [];
+
+  const hold = (more: number) => {
+    bytes += more;
+    inFlight?.add(more);
+  };
+
+  const letGo = (fewer: number) => {
+    bytes -= fewer;
+    inFlight?.release(fewer);
+  };
+
+  const isFull = () =>
+    unread.length >= limits.stream_unread_chunks_max ||
+    bytes >= limits.stream_unread_bytes_max ||
+    (bytes >= UNREAD_BYTES_WHILE_FULL_MAX && inFlight?.full === true);
 
   const put = (answer: StreamedAnswer) => {
     const reader = readers.shift();
@@ -40,7 +62,7 @@ export function createAnswerQueue(limits: StreamLimits, left: () => void): Answe
       return;
     }
     unread.push(answer);
-    bytes += answerBytes(answer.outcome);
+    hold(answerBytes(answer.outcome));
   };
 
   const dismiss = () => {
@@ -50,7 +72,7 @@ export function createAnswerQueue(limits: StreamLimits, left: () => void): Answe
   return {
     push(outcome) {
       if (over) return true;
-      if (unread.length >= limits.stream_unread_chunks_max || bytes >= limits.stream_unread_bytes_max) return false;
+      if (isFull()) return false;
       put({ outcome, last: false });
       return true;
     },
@@ -63,7 +85,7 @@ export function createAnswerQueue(limits: StreamLimits, left: () => void): Answe
     next() {
       const answer = unread.shift();
       if (answer !== undefined) {
-        bytes -= answerBytes(answer.outcome);
+        letGo(answerBytes(answer.outcome));
         return Promise.resolve({ done: false, value: answer });
       }
       if (over) return Promise.resolve({ done: true, value: undefined });
@@ -71,7 +93,7 @@ export function createAnswerQueue(limits: StreamLimits, left: () => void): Answe
     },
     return() {
       unread = [];
-      bytes = 0;
+      letGo(bytes);
       const early = !over;
       over = true;
       if (early) left();

@@ -10,6 +10,7 @@ import {
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
 import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
+import type { BytesInFlight } from './bytes-in-flight.ts';
 import { createInfer } from './infer.ts';
 import { createKnownRecords } from './known-records.ts';
 import type { LeaveSignal } from './leave-signal.ts';
@@ -58,9 +59,14 @@ export interface Gateway {
    * As `infer`, for a model that may give any number of answers; of any other model one comes. The
    * request is sent at the call. The answers come in their order, of one execution, and end with the
    * one that is `last`, which is an error where the rest is lost (`stream_broken`), or comes faster
-   * than it is read (`stream_unread`). Never throws; who leaves early cancels the request.
+   * than it is read (`stream_unread`). Never throws; who leaves early cancels the request. Unread answers count in `inFlight`.
    */
-  inferStream(request: InferRequest, signal?: LeaveSignal, msLeft?: number): AsyncIterableIterator<StreamedAnswer>;
+  inferStream(
+    request: InferRequest,
+    signal?: LeaveSignal,
+    msLeft?: number,
+    inFlight?: BytesInFlight,
+  ): AsyncIterableIterator<StreamedAnswer>;
   /** Why `inferStream` would refuse the request unsent, from what is known here; null where it would send it. */
   refusal(request: InferRequest): ErrorInfo | null;
   live(): boolean;
@@ -210,10 +216,10 @@ export function createGateway(options: GatewayOptions): Gateway {
       return error === null ? infer.submit(request, signal, msLeft) : Promise.resolve({ ok: false, error });
     },
     refusal,
-    inferStream(request, signal, msLeft = 0) {
+    inferStream(request, signal, msLeft = 0, inFlight = undefined) {
       if (traces?.on === true) traces.sample(request.modelName);
       const error = refusal(request);
-      if (error === null) return infer.stream(request, signal, msLeft);
+      if (error === null) return infer.stream(request, signal, msLeft, inFlight);
       const refused = createAnswerQueue(options.limits, () => {});
       refused.end({ ok: false, error });
       return refused;

@@ -18,6 +18,7 @@ import {
 import type { Clock, Timer } from '@nereid/runtime';
 import type { Directory, LargeTensors, Mailbox, RefusalReason } from '@nereid/transport';
 import { type AnswerQueue, createAnswerQueue, type StreamLimits } from './answer-queue.ts';
+import type { BytesInFlight } from './bytes-in-flight.ts';
 import type { LeaveSignal } from './leave-signal.ts';
 import type { ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
@@ -73,7 +74,12 @@ export interface Infer {
    */
   submit(request: InferRequest, signal: LeaveSignal | undefined, msLeft: number): Promise<Outcome>;
   /** As `submit`, for any number of answers: the iterable ends after the one that is `last`. */
-  stream(request: InferRequest, signal: LeaveSignal | undefined, msLeft: number): AnswerQueue;
+  stream(
+    request: InferRequest,
+    signal: LeaveSignal | undefined,
+    msLeft: number,
+    inFlight: BytesInFlight | undefined,
+  ): AnswerQueue;
   /** An answer, or a part of one; false where nobody waits for it. */
   response(message: ResponseMessage): boolean;
   running(message: RunningMessage): void;
@@ -228,11 +234,15 @@ export function createInfer(parts: InferParts): Infer {
       return new Promise((resolve) => start(request, signal, resolve, undefined, msLeft));
     },
 
-    stream(request, signal, msLeft) {
+    stream(request, signal, msLeft, inFlight) {
       let id: string | undefined;
-      const queue = createAnswerQueue(parts.limits, () => {
-        if (id !== undefined) cancel(id);
-      });
+      const queue = createAnswerQueue(
+        parts.limits,
+        () => {
+          if (id !== undefined) cancel(id);
+        },
+        inFlight,
+      );
       if (signal?.aborted === true) queue.end(CANCELLED);
       else id = start(request, signal, queue.end, newStream(queue), msLeft);
       return queue;

@@ -3,6 +3,7 @@ import { REQUEST_DEFAULTS } from '@nereid/protocol';
 import { timing } from '@nereid/transport';
 import { describe, expect, test } from 'vitest';
 import { createAnswerQueue, type StreamedAnswer } from './answer-queue.ts';
+import { createBytesInFlight } from './bytes-in-flight.ts';
 import { type GatewayFixture, gatewayFixture, identity, modelRecord } from './gateway-fixture.ts';
 import { type ChunkVerdict, chunkVerdict, type StreamProgress } from './stream-rule.ts';
 
@@ -241,5 +242,35 @@ describe('the queue of unread answers', () => {
     late.end(answer(1));
     await late.return?.();
     expect(left).toBe(1);
+  });
+
+  test('counts what is unread with all that the gateway holds, until it is read or left', async () => {
+    const inFlight = createBytesInFlight(1_000);
+    const queue = createAnswerQueue(LIMITS, () => {}, inFlight);
+    for (const value of [1, 2, 3]) queue.push(answer(value));
+    expect(inFlight.held).toBe(12);
+    await queue.next();
+    expect(inFlight.held).toBe(8);
+    queue.end(answer(undefined));
+    await queue.return?.();
+    expect(inFlight.held).toBe(0);
+  });
+
+  test('takes a mebibyte, not its own bound, while the gateway holds all that it may', () => {
+    const roomy = { stream_unread_chunks_max: 10, stream_unread_bytes_max: 1e9 };
+    const inFlight = createBytesInFlight(3_000_000);
+    const queue = createAnswerQueue(roomy, () => {}, inFlight);
+    const large = { modelName: 'm', modelVersion: '1', id: '', parameters: {} };
+    const data = new Uint8Array(1_048_576);
+    const outcome: Outcome = {
+      ok: true,
+      response: { ...large, outputs: [{ name: 'O', datatype: 'UINT8', shape: [data.byteLength], data }] },
+    };
+    expect([queue.push(outcome), queue.push(outcome)]).toEqual([true, true]);
+    inFlight.add(1_000_000);
+    expect(queue.push(outcome)).toBe(false);
+    inFlight.release(1_000_000);
+    expect(queue.push(outcome)).toBe(true);
+    expect(createAnswerQueue(roomy, () => {}, inFlight).push(outcome)).toBe(true);
   });
 });

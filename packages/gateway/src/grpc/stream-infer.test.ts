@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { ErrorInfo, InferMessage, Outcome } from '@nereid/protocol';
 import { createLog } from '@nereid/runtime';
 import { describe, expect, test } from 'vitest';
-import { createBytesInFlight } from '../bytes-in-flight.ts';
+import { type BytesInFlight, createBytesInFlight } from '../bytes-in-flight.ts';
 import { type GatewayFixture, gatewayFixture, identity, modelRecord, responseTo } from '../gateway-fixture.ts';
 import { createSharedMemory } from '../shared-memory.ts';
 import { ModelInferRequestSchema, ModelStreamInferResponseSchema } from './gen/grpc_service_pb.ts';
@@ -57,6 +57,8 @@ interface StreamFixture extends GatewayFixture {
   readonly taken: number;
   /** Bytes that the gateway counts for it. */
   readonly held: number;
+  /** Of all that its gateway holds. */
+  readonly inFlight: BytesInFlight;
   readonly ending: 'open' | 'ok' | ErrorInfo;
   /** Ids of the requests that were cancelled at their owner. */
   cancelled(): readonly string[];
@@ -117,13 +119,14 @@ async function streaming(
     fail: end,
   };
   const log = createLog({ level: 'silent' });
+  const inFlight = createBytesInFlight(1e9);
   const done = streamInfer(
     {
       gateway: fixture.gateway,
       log,
       forwards: undefined,
       sharedMemory: createSharedMemory(false),
-      bytesInFlight: createBytesInFlight(1e9),
+      bytesInFlight: inFlight,
       limits: { ...LIMITS, ...options.limits },
     },
     call,
@@ -193,6 +196,7 @@ async function streaming(
     get held() {
       return held;
     },
+    inFlight,
     get ending() {
       return ending;
     },
@@ -336,6 +340,17 @@ describe('how much a stream takes in', () => {
     await goOn();
     expect(stream.taken).toBe(4);
     expect(stream.written).toEqual(['a 1', 'b 3!', 'a 2']);
+  });
+
+  test('what of a decoupled model waits for its reader counts as bytes of the gateway, until it leaves', async () => {
+    const stream = await streaming();
+    await stream.send(many('a'));
+    const goOn = stream.stopReading();
+    for (const value of [1, 2, 3]) await stream.chunk('a', value);
+    expect(stream.inFlight.held).toBe(8);
+    await stream.leave();
+    await goOn();
+    expect(stream.inFlight.held).toBe(0);
   });
 
   test('what it holds, of requests in flight and answers that wait, counts as bytes of the gateway', async () => {

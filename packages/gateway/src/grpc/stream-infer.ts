@@ -151,7 +151,9 @@ async function answerOne(stream: InferStream, request: number, asked: AskedInfer
 
 async function answerMany(stream: InferStream, request: number, asked: AskedInfer, read: ReadInfer): Promise<void> {
   const { context, call, leaving } = stream;
-  for await (const { outcome, last } of context.gateway.inferStream(read.request, leaving.signal, call.msLeft())) {
+  const { gateway, bytesInFlight } = context;
+  const answers = gateway.inferStream(read.request, leaving.signal, call.msLeft(), bytesInFlight);
+  for await (const { outcome, last } of answers) {
     const isEnd = last && outcome.ok && outcome.response.outputs.length === 0;
     if (!isEnd) takeOutcome(stream, request, asked, asAsked(read, outcome), last);
     else if (read.emptyFinalResponse) letGo(stream, request, endMessage(asked), true);

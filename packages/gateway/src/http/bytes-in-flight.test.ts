@@ -11,13 +11,15 @@ const tensor = (name: string) => ({ name, datatype: 'INT32', shape: [1, 2], data
 const good = (id: string) => JSON.stringify({ id, inputs: [tensor('INPUT0'), tensor('INPUT1')] });
 const answered = (id: string) => new RegExp(`"id":"${id}"[\\s\\S]*\\}$`);
 
+const STREAMING = identity('repeat', 'UINT8', '-1', 'model_transaction_policy { decoupled: true }');
+
 let fixture: HttpFixture;
 let bytes: BytesInFlight;
 let url: string;
 
 async function serve(bytesMax: number, answer?: (message: InferMessage) => Outcome): Promise<void> {
   bytes = createBytesInFlight(bytesMax);
-  const models = [modelRecord(SIMPLE), modelRecord(identity('bytes', 'UINT8'))];
+  const models = [modelRecord(SIMPLE), modelRecord(identity('bytes', 'UINT8')), modelRecord(STREAMING)];
   const http = { bytesInFlight: bytes, maxInputBytes: 4_000 };
   fixture = await httpFixture({ models, http, ...(answer === undefined ? {} : { answer }) });
   ({ url } = await fixture.http.listen());
@@ -147,6 +149,39 @@ describe('an answer', () => {
     client.socket.pause();
     client.socket.write(request);
     await expect.poll(() => bytes.held).toBeGreaterThan(ANSWER_BYTES);
+    client.socket.destroy();
+    await nothingHeld();
+  });
+});
+
+describe('the answers of a stream', () => {
+  const CHUNK_BYTES = 1_000_000;
+  const CHUNKS = 20;
+  const stream = post('/v2/models/repeat/generate_stream', '{"INPUT":7}');
+
+  /** Answers the newest request with so much that a socket does not take it unread. */
+  function sendChunks(): void {
+    const message = fixture.received.at(-1);
+    if (message?.kind !== 'infer') throw new Error('no request came');
+    const data = new Uint8Array(CHUNK_BYTES);
+    const outputs = [{ name: 'OUTPUT', datatype: 'UINT8' as const, shape: [CHUNK_BYTES], data }];
+    const response = { modelName: 'repeat', modelVersion: '1', id: '', parameters: {}, outputs };
+    for (let chunk = 0; chunk < CHUNKS; chunk++) {
+      fixture.coordinator.send('gw-1', { ...responseTo(message, { ok: true, response }), chunk, last: false });
+    }
+  }
+
+  it.each<readonly [string, string]>([
+    ['that its client does not read', ''],
+    ['behind another of its connection', post(PATH, good('first'))],
+  ])('%s are held until it leaves', async (_which, before) => {
+    await serve(1_000_000_000);
+    const client = await openConnection(url);
+    client.socket.pause();
+    client.socket.write(before + stream);
+    await fixture.arrived(before === '' ? 1 : 2);
+    sendChunks();
+    await expect.poll(() => bytes.held).toBeGreaterThan((CHUNKS / 2) * CHUNK_BYTES);
     client.socket.destroy();
     await nothingHeld();
   });

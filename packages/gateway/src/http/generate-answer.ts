@@ -8,6 +8,8 @@ export interface GenerateReply {
   readonly reply: FastifyReply;
   /** What the request holds. */
   readonly account: RequestBytes;
+  /** That the client has left. */
+  readonly signal: AbortSignal;
   /** True once the server is stopping: answers then end their connection. */
   readonly closing: () => boolean;
   readonly fail: (error: ErrorInfo, status?: number) => void;

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { StreamedAnswer } from '../answer-queue.ts';
 import { endAfterAnswers } from './current-answer.ts';
 import { answerStatus, type GenerateReply, generateAnswer, isEndAlone, isUnavailable } from './generate-answer.ts';
+import { addBytes, dropBytes } from './request-bytes.ts';
 
 const CONTENT_TYPE = 'text/event-stream; charset=utf-8';
 const PREFIX = Buffer.from('data: ');
@@ -18,7 +19,7 @@ const END = Buffer.from('\n\n');
  * by its signal.
  */
 export async function sendEvents(
-  { reply, closing, fail }: GenerateReply,
+  { reply, account, signal, closing, fail }: GenerateReply,
   answers: AsyncIterableIterator<StreamedAnswer>,
 ): Promise<void> {
   let raw: ServerResponse | undefined;
@@ -30,9 +31,12 @@ export async function sendEvents(
     }
     const answer = generateAnswer(streamed.outcome);
     raw ??= begin(reply, closing, answerStatus(answer));
-    // The client has left.
-    if (raw.destroyed) return;
-    if (!raw.write(Buffer.concat([PREFIX, answer.json, END]))) await readOn(raw);
+    if (signal.aborted || raw.destroyed) return;
+    const event = Buffer.concat([PREFIX, answer.json, END]);
+    if (raw.write(event)) continue;
+    addBytes(account, event.byteLength);
+    if (!(await isRead(raw, signal))) return;
+    dropBytes(account);
   }
   raw ??= begin(reply, closing, 200);
   // Its header may have promised to keep the connection, before the server began to stop.
@@ -47,13 +51,13 @@ function begin(reply: GenerateReply['reply'], closing: () => boolean, status: nu
   return raw;
 }
 
-/** Waits until the client has read what was written, or has left. */
-async function readOn(raw: ServerResponse): Promise<void> {
-  const waiting = new AbortController();
-  const { signal } = waiting;
-  try {
-    await Promise.race([once(raw, 'drain', { signal }), once(raw, 'close', { signal })]);
-  } finally {
-    waiting.abort();
-  }
+/**
+ * Waits until the client has read what was written; false where it has left, of which a response behind
+ * others of its connection has no event of its own.
+ */
+function isRead(raw: ServerResponse, left: AbortSignal): Promise<boolean> {
+  return once(raw, 'drain', { signal: left }).then(
+    () => true,
+    () => false,
+  );
 }

@@ -73,8 +73,9 @@ function answerGenerate(
         fail(refused);
         return;
       }
-      const answers = gateway.inferStream(decoded, context.clientSignal(request.raw.socket));
-      sendAnswers({ reply, account, closing, fail }, answers).catch(failed);
+      const signal = context.clientSignal(request.raw.socket);
+      const answers = gateway.inferStream(decoded, signal, 0, account.inFlight);
+      sendAnswers({ reply, account, signal, closing, fail }, answers).catch(failed);
     } catch (thrown) {
       // Called from the socket: whatever is thrown past here would end the process.
       failed(thrown);
