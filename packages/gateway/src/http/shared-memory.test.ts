@@ -88,6 +88,7 @@ describe('system regions', () => {
       /^Unable to parse 'byte_size': attempt to access JSON non-unsigned/,
     ],
     ['a negative offset', '/region/r', { key: 'a', byte_size: 1, offset: -1 }, /^Unable to parse 'offset': /],
+    ['an offset of null', '/region/r', { key: 'a', byte_size: 1, offset: null }, /^Unable to parse 'offset': /],
     ['no such object', '/region/r', { key: '/b', byte_size: 1 }, /^Unable to open shared memory region: '\/b'/],
     [
       'too large a part',

@@ -26,7 +26,7 @@ export function systemRegister(context: SharedMemoryContext, request: FastifyReq
     const key = required(members, 'key');
     if (typeof key !== 'string') throw wrongKind('key', 'key', 'JSON non-string as string');
     const byteSize = unsigned('byte_size', required(members, 'byte_size'));
-    const offset = unsigned('offset', members.get('offset') ?? 0);
+    const offset = members.has('offset') ? unsigned('offset', required(members, 'offset')) : 0;
     finish(context, reply, context.sharedMemory.register({ name, key, offset, byteSize }));
   });
 }
