@@ -27,6 +27,7 @@ const SERVER_ERRORS = [
 const HEALTH = /^\/v2\/health\/(live|ready)(\?|$)/;
 const OWN_ROUTES = /\/jobs/;
 const EXCERPT = 300;
+const EVENT = Buffer.from('data: ');
 /** What only the server's own code and machine know. */
 const INSIDES =
   /\n\s+at |node:internal|\.[mc]?[jt]s:\d+|file:\/\/|(?:^|[\s'"(])\/(?:root|home|tmp|usr|var|opt|proc|work)\//;
@@ -55,10 +56,12 @@ function anyAnswer(request, { status, headers, body }) {
   if (!isClients && !SERVER_ERRORS.some((one) => one.status === status && one.applies(request)))
     return `status ${status}`;
   if (request.method === 'HEAD' || (HEALTH.test(request.path) && body.length === 0)) return undefined;
-  if (headers.get('content-type') !== 'application/json') return `an error of type ${headers.get('content-type')}`;
+  const event = isFirstEvent({ headers, body }, request);
+  if (!event && headers.get('content-type') !== 'application/json')
+    return `an error of type ${headers.get('content-type')}`;
   let json;
   try {
-    json = readJson(body);
+    json = readJson(event ? body.subarray(EVENT.length) : body);
   } catch (error) {
     return `an error that is no JSON (${error.message})`;
   }
@@ -68,6 +71,15 @@ function anyAnswer(request, { status, headers, body }) {
   if (names.some((name) => !(OWN_ROUTES.test(request.path) && ['code', 'field'].includes(name))))
     return `an error with ${names}`;
   return INSIDES.test(text) ? 'an error that tells of the inside' : undefined;
+}
+
+/** An error in place of a stream's first answer is an event, as in Triton. */
+function isFirstEvent({ headers, body }, { path }) {
+  return (
+    /\/generate_stream(\?|$)/.test(path) &&
+    headers.get('content-type')?.startsWith('text/event-stream') === true &&
+    body.subarray(0, EVENT.length).equals(EVENT)
+  );
 }
 
 function expected(request, answer) {

@@ -14,6 +14,9 @@ import { Tensor as OrtTensor } from 'onnxruntime-node';
 
 type OrtType = OrtTensor.Type;
 
+/** onnxruntime-node refuses a larger one inside the run; only a tensor without elements can have it. */
+const DIMENSION_MAX = 2 ** 32 - 1;
+
 /** BF16 has no counterpart in onnxruntime-node. */
 const ORT_TYPES: Readonly<Partial<Record<Datatype, OrtType>>> = {
   BOOL: 'bool',
@@ -44,11 +47,18 @@ export function datatypeOf(type: string): Datatype | undefined {
 /**
  * A feed in the model's shape. Numeric data are viewed, not copied, where they are aligned; the
  * buffer must stay as it is until the run is over.
- * Throws INVALID_ARG naming the input for text that onnxruntime would change: it takes strings as
- * UTF-8 and cuts them at NUL.
+ * Throws INVALID_ARG naming the input for text that onnxruntime would change (it takes strings as
+ * UTF-8 and cuts them at NUL), and for a dimension that its binding does not take.
  */
 export function feedOf(input: Tensor, shape: readonly number[]): OrtTensor {
   const { datatype } = input;
+  if (shape.some((dimension) => dimension > DIMENSION_MAX)) {
+    throw new NereidError(
+      'INVALID_ARG',
+      `input '${input.name}' has the shape [${shape.join(',')}]; the engine takes dimensions up to ${DIMENSION_MAX}`,
+      { field: input.name },
+    );
+  }
   if (datatype === 'BYTES') return new OrtTensor('string', textElements(input), shape);
   const type = ORT_TYPES[datatype];
   if (type === undefined) throw new NereidError('UNSUPPORTED', `input '${input.name}' has datatype ${datatype}`);

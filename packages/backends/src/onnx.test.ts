@@ -7,6 +7,7 @@ import type { BackendInstance } from './backend.ts';
 import { describeBackendContract, inferRequest, int32Tensor, runBatch, tensorsOf } from './backend-contract.ts';
 import { fixtureLoad } from './fixture-load.ts';
 import { onnxruntimeBackend } from './onnx.ts';
+import { feedOf } from './onnx-tensors.ts';
 
 describeBackendContract({
   backend: onnxruntimeBackend,
@@ -113,6 +114,14 @@ describe('onnxruntime: execution', () => {
       code: 'INVALID_ARG',
       message: expect.stringMatching(new RegExp(`element 1 of input 'INPUT'.*${word}`)),
     });
+  });
+
+  it('refuses a dimension that its binding does not take, naming the input', () => {
+    const feed = (...shape: number[]) => feedOf(tensor('INPUT', 'FP32', shape, new Float32Array()), shape);
+    expect(() => feed(0, 2 ** 32)).toThrow(
+      "input 'INPUT' has the shape [0,4294967296]; the engine takes dimensions up to 4294967295",
+    );
+    expect(feed(0, 2 ** 32 - 1).dims).toEqual([0, 2 ** 32 - 1]);
   });
 
   it("passes on onnxruntime's words when a run fails", async () => {
