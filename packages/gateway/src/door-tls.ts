@@ -1,7 +1,7 @@
 import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import { LIMITS } from '@nereid/config';
-import type { ErrorInfo } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
+import type { Result } from './result.ts';
 import { readTlsFiles, type TlsContents, type TlsFiles, type TlsFlags, watchTlsFiles } from './tls-files.ts';
 
 /** What a door is served with over TLS. */
@@ -11,15 +11,11 @@ export interface DoorTls {
   readonly contents: TlsContents;
 }
 
-export type DoorTlsRead =
-  | { readonly ok: true; readonly value: DoorTls }
-  | { readonly ok: false; readonly error: ErrorInfo };
-
 const HTTP_FLAGS: TlsFlags = { cert: 'http-tls-cert', key: 'http-tls-key', clientCa: 'http-tls-client-ca' };
 const GRPC_FLAGS: TlsFlags = { cert: 'grpc-server-cert', key: 'grpc-server-key', clientCa: 'grpc-root-cert' };
 
 /** Reads the files; the error names the flag at fault. */
-export function readDoorTls(door: 'http' | 'grpc', files: TlsFiles): DoorTlsRead {
+export function readDoorTls(door: 'http' | 'grpc', files: TlsFiles): Result<DoorTls> {
   const flags = door === 'http' ? HTTP_FLAGS : GRPC_FLAGS;
   const read = readTlsFiles(files, flags);
   return read.ok ? { ok: true, value: { files, flags, contents: read.value } } : read;

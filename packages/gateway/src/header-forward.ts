@@ -1,13 +1,10 @@
 import { badOption } from '@nereid/config';
-import { type ErrorInfo, NereidError, type Parameters, type ParameterValue } from '@nereid/protocol';
+import { NereidError, type Parameters, type ParameterValue } from '@nereid/protocol';
 import { RE2JS } from 're2js';
+import type { Result } from './result.ts';
 
 /** Of `--http-header-forward-pattern` or `--grpc-header-forward-pattern`. */
 export type ForwardsHeader = (name: string) => boolean;
-
-export type CompiledPattern =
-  | { readonly ok: true; readonly value: ForwardsHeader }
-  | { readonly ok: false; readonly error: ErrorInfo };
 
 /** So many names are remembered; clients choose them, so there is no end to them. */
 const NAMES_REMEMBERED_MAX = 1_024;
@@ -34,7 +31,7 @@ const RESERVED = new Set([
  * of RE2, whose time is bounded by the lengths of pattern and name: a RegExp that backtracks could be
  * made to run for ever by the names that a client chooses.
  */
-export function compileForwardPattern(pattern: string, flag = 'http-header-forward-pattern'): CompiledPattern {
+export function compileForwardPattern(pattern: string, flag = 'http-header-forward-pattern'): Result<ForwardsHeader> {
   let compiled: RE2JS;
   try {
     compiled = RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE);

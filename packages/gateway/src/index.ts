@@ -13,6 +13,7 @@ export { createMetricsServer, type MetricsServer, type MetricsServerOptions } fr
 export type { ModelFound, ModelLookup } from './model-lookup.ts';
 export { createRepository } from './repository.ts';
 export { parseRestricted, type RestrictedApis } from './restricted.ts';
+export type { Result } from './result.ts';
 export type { Services } from './services.ts';
 export { createSharedMemory, type SharedMemory } from './shared-memory.ts';
 export type { Statistics, StatisticsAnswer } from './statistics.ts';

@@ -1,5 +1,5 @@
 import type { Log, LogControl, LogSettings } from '@nereid/runtime';
-import { type ServiceResult, serviceResult } from './service-result.ts';
+import { type Result, resultOf } from './result.ts';
 import { changeValue, type SharedValues, valueMembers } from './shared-value.ts';
 
 /** The name under which the cluster shares what was changed of them. */
@@ -25,7 +25,7 @@ export interface ShownLogSettings extends LogSettings {
 export interface LogSettingsService {
   current(): ShownLogSettings;
   /** UNAVAILABLE where the cluster's directory does not answer; the settings are then as before. */
-  change(changes: LogChanges): Promise<ServiceResult<ShownLogSettings>>;
+  change(changes: LogChanges): Promise<Result<ShownLogSettings>>;
 }
 
 export interface LogSettingsParts {
@@ -39,7 +39,7 @@ export function createLogSettings({ values, control }: LogSettingsParts): LogSet
   return {
     current,
     change: (changes) =>
-      serviceResult(async () => {
+      resultOf(async () => {
         const merged = (text: string | undefined) => JSON.stringify({ ...changesIn(text), ...changes });
         if (Object.keys(changes).length > 0) await changeValue(values, LOG_VALUE, merged);
         return current();

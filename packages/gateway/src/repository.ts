@@ -1,7 +1,7 @@
 import { decodeRepositoryList, type ModelRecord, REPOSITORY_VALUE, type RepositoryList } from '@nereid/config';
 import { type ErrorInfo, NereidError } from '@nereid/protocol';
 import type { Directory } from '@nereid/transport';
-import { type ServiceResult, serviceResult } from './service-result.ts';
+import { type Result, resultOf } from './result.ts';
 
 /** A model version, or with its name alone a folder whose model was never loaded. */
 export interface IndexEntry {
@@ -24,7 +24,7 @@ export interface Repository {
    * Every folder of the repositories, by name, with all versions known of its model; with `readyOnly`
    * only versions that are ready. UNAVAILABLE while no coordinator has told what is there.
    */
-  index(readyOnly: boolean): Promise<ServiceResult<readonly IndexEntry[]>>;
+  index(readyOnly: boolean): Promise<Result<readonly IndexEntry[]>>;
   /** Refused: INVALID_ARG for a wrong parameter, UNAVAILABLE where the control mode is not explicit, else UNSUPPORTED. */
   load(model: string, parameters: readonly LoadParameter[]): ErrorInfo;
   /** Refused: UNAVAILABLE where the control mode is not explicit, else UNSUPPORTED. */
@@ -84,7 +84,7 @@ export function createRepository({ directory, refresh }: RepositoryParts): Repos
 
   return {
     index: (readyOnly) =>
-      serviceResult(async () => {
+      resultOf(async () => {
         await refresh?.();
         const told = list();
         if (told === undefined) throw new NereidError(NOT_TOLD.code, NOT_TOLD.message);

@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { badOption } from '@nereid/config';
-import type { ErrorInfo } from '@nereid/protocol';
+import type { Result } from './result.ts';
 
 /** Triton's groups of calls (restricted_features.h). */
 export const API_CATEGORIES = [
@@ -27,10 +27,6 @@ export interface RestrictedKey {
 /** The groups that need a key; the others are open to all. */
 export type RestrictedApis = ReadonlyMap<ApiCategory, RestrictedKey>;
 
-export type ParsedRestricted =
-  | { readonly ok: true; readonly value: RestrictedApis }
-  | { readonly ok: false; readonly error: ErrorInfo };
-
 const GROUP = /^([^:]*):([^=]*)=(.*)$/s;
 /** What can stand as the name of a header. */
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
@@ -40,9 +36,9 @@ const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
  * (docs/customization_guide of Triton, "Limit Endpoint Access"). The error names the flag and the fix,
  * never the value, which is a secret.
  */
-export function parseRestricted(entries: readonly string[], flag = 'http-restricted-api'): ParsedRestricted {
+export function parseRestricted(entries: readonly string[], flag = 'http-restricted-api'): Result<RestrictedApis> {
   const apis = new Map<ApiCategory, RestrictedKey>();
-  const refuse = (why: string): ParsedRestricted => ({ ok: false, error: badOption(flag, why) });
+  const refuse = (why: string): Result<RestrictedApis> => ({ ok: false, error: badOption(flag, why) });
   for (const entry of entries) {
     const [, list, name = '', value = ''] = GROUP.exec(entry) ?? [];
     if (list === undefined) return refuse('give <api>,…:<header>=<value>, e.g. model-repository:admin-key=secret');

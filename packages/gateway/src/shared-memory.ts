@@ -1,5 +1,6 @@
 import { LIMITS } from '@nereid/config';
 import { type ErrorInfo, errorInfo, type SharedMemoryPlace, unknownRegion } from '@nereid/protocol';
+import type { Result } from './result.ts';
 import { checkPlace, closeRegion, openRegion, type Region, readRegion, writeRegion } from './shared-memory-region.ts';
 
 /** What a client registers: a part of the POSIX shared-memory object that it made under that key. */
@@ -10,10 +11,6 @@ export interface RegionInfo {
   readonly offset: number;
   readonly byteSize: number;
 }
-
-export type SharedMemoryResult<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly error: ErrorInfo };
 
 /** A place in a region for a tensor of an answer. Whoever has it releases it once. */
 export interface HeldPlace {
@@ -31,11 +28,11 @@ export interface HeldPlace {
  * object is closed when no request holds a place in it any more.
  */
 export interface SharedMemory {
-  register(region: RegionInfo): SharedMemoryResult<undefined>;
+  register(region: RegionInfo): Result<undefined>;
   /** Of all regions, by name, where the name is ''. */
-  status(name: string): SharedMemoryResult<readonly RegionInfo[]>;
+  status(name: string): Result<readonly RegionInfo[]>;
   /** All regions where the name is ''; one that is not there is no mistake. */
-  unregister(name: string): SharedMemoryResult<undefined>;
+  unregister(name: string): Result<undefined>;
   /** `ReadSharedMemory` of the decoders. */
   read(region: string, offset: number, byteSize: number, field: string): Uint8Array;
   /** All bytes read so far. */
@@ -59,7 +56,7 @@ const NAME_MISSING: ErrorInfo = {
   field: 'region',
 };
 
-const DONE: SharedMemoryResult<undefined> = { ok: true, value: undefined };
+const DONE: Result<undefined> = { ok: true, value: undefined };
 
 /** `folder` is where the machine keeps shared-memory objects; with `allowed` false nothing can be registered. */
 export function createSharedMemory(allowed = true, folder = '/dev/shm'): SharedMemory {

@@ -1,11 +1,5 @@
-import {
-  type ErrorInfo,
-  errorInfo,
-  type InferResponse,
-  NereidError,
-  type Outcome,
-  type RequestedOutput,
-} from '@nereid/protocol';
+import { errorInfo, type InferResponse, NereidError, type Outcome, type RequestedOutput } from '@nereid/protocol';
+import type { Result } from './result.ts';
 import type { HeldPlace, SharedMemory } from './shared-memory.ts';
 
 /** The places in shared memory that the answers to one request go to. */
@@ -19,9 +13,8 @@ export interface SharedOutputs {
   release(): void;
 }
 
-export type HeldOutputs =
-  /** undefined: no output goes to shared memory. */
-  { readonly ok: true; readonly value: SharedOutputs | undefined } | { readonly ok: false; readonly error: ErrorInfo };
+/** Undefined: no output goes to shared memory. */
+export type HeldOutputs = Result<SharedOutputs | undefined>;
 
 interface Placed {
   readonly byteSize: number;

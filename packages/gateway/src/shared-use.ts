@@ -1,5 +1,6 @@
-import type { ErrorInfo, Outcome, RequestedOutput } from '@nereid/protocol';
+import type { Outcome, RequestedOutput } from '@nereid/protocol';
 import type { BytesInFlight } from './bytes-in-flight.ts';
+import type { Result } from './result.ts';
 import type { SharedMemory } from './shared-memory.ts';
 import { holdSharedOutputs } from './shared-outputs.ts';
 
@@ -11,9 +12,8 @@ export interface SharedUse {
   release(): void;
 }
 
-export type SharedUsed =
-  /** undefined: the request has nothing of it. */
-  { readonly ok: true; readonly value: SharedUse | undefined } | { readonly ok: false; readonly error: ErrorInfo };
+/** Undefined: the request has nothing of it. */
+export type SharedUsed = Result<SharedUse | undefined>;
 
 const NOTHING: SharedUsed = { ok: true, value: undefined };
 

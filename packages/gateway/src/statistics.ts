@@ -10,7 +10,7 @@ import {
 import { type Clock, createAtMost, type Timer } from '@nereid/runtime';
 import type { Directory, Mailbox } from '@nereid/transport';
 import { type ModelLookups, versionRefusal } from './model-lookup.ts';
-import type { ServiceResult } from './service-result.ts';
+import type { Result } from './result.ts';
 
 /** Callers at a time; one more is refused. */
 const CALLS_MAX = 256;
@@ -25,7 +25,7 @@ const OWNERLESS_AGAIN_MS = 100;
 
 const BUSY: ErrorInfo = { code: 'UNAVAILABLE', message: 'too many requests for statistics at a time; try again' };
 
-export type StatisticsAnswer = ServiceResult<readonly VersionStatistics[]>;
+export type StatisticsAnswer = Result<readonly VersionStatistics[]>;
 
 /** What the owners of models have counted. */
 export interface Statistics {
@@ -62,7 +62,7 @@ interface Wanted {
   readonly versions: readonly string[];
 }
 
-type Choice = ServiceResult<readonly Wanted[]>;
+type Choice = Result<readonly Wanted[]>;
 
 /** Put to the model's owner, again and again until it is answered or its time is over. */
 interface Question extends Wanted {

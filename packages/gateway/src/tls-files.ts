@@ -1,8 +1,9 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { badOption } from '@nereid/config';
-import { type ErrorInfo, thrownText } from '@nereid/protocol';
+import { thrownText } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
+import type { Result } from './result.ts';
 
 /** Files in PEM. */
 export interface TlsFiles {
@@ -23,14 +24,10 @@ export interface TlsContents {
   readonly ca: Buffer | undefined;
 }
 
-export type TlsContentsRead =
-  | { readonly ok: true; readonly value: TlsContents }
-  | { readonly ok: false; readonly error: ErrorInfo };
-
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----/gs;
 
 /** Reads the files and checks that a server can be made of them; the error names the flag at fault. */
-export function readTlsFiles(files: TlsFiles, flags: TlsFlags): TlsContentsRead {
+export function readTlsFiles(files: TlsFiles, flags: TlsFlags): Result<TlsContents> {
   let part: keyof TlsFiles = 'cert';
   try {
     const cert = readFileSync(files.cert);

@@ -2,7 +2,7 @@ import type { TraceConfig } from '@nereid/config';
 import { type ErrorInfo, NereidError } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { Gateway } from './gateway.ts';
-import { type ServiceResult, serviceResult } from './service-result.ts';
+import { type Result, resultOf } from './result.ts';
 import { changeValue, type SharedValues } from './shared-value.ts';
 import {
   changedScopes,
@@ -44,7 +44,7 @@ export interface TraceSettings extends TraceSampler {
    * INVALID_ARG where the result could not be, UNAVAILABLE where the cluster's directory does not
    * answer; the settings are then as before.
    */
-  change(model: string, change: TraceChange): Promise<ServiceResult<TraceState>>;
+  change(model: string, change: TraceChange): Promise<Result<TraceState>>;
   /** Hears of no more changes, and tells of no more requests. */
   close(): void;
 }
@@ -142,7 +142,7 @@ export function createTraceSettings({ values, start, clock, log }: TraceSettings
     },
     current,
     change: (model, wanted) =>
-      serviceResult(async () => {
+      resultOf(async () => {
         if (Object.keys(wanted).length === 0) return current(model);
         await change((known) => {
           const next = changedScopes(known, model, wanted);

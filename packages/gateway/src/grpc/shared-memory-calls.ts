@@ -1,4 +1,5 @@
-import { cudaRefusal, type SharedMemoryResult } from '../shared-memory.ts';
+import type { Result } from '../result.ts';
+import { cudaRefusal } from '../shared-memory.ts';
 import type { CallContext } from './call-context.ts';
 import { GRPCInferenceService } from './gen/grpc_service_pb.ts';
 import type { CallResult, GrpcCall } from './transport.ts';
@@ -31,6 +32,6 @@ export function sharedMemoryCalls({ sharedMemory }: Pick<CallContext, 'sharedMem
   ];
 }
 
-function emptied(result: SharedMemoryResult<undefined>): CallResult<object> {
+function emptied(result: Result<undefined>): CallResult<object> {
   return result.ok ? { ok: true, value: {} } : result;
 }

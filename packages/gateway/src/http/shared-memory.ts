@@ -1,6 +1,7 @@
 import { type ErrorInfo, type JsonMember, NereidError, wrongKind } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { cudaRefusal, type RegionInfo, type SharedMemoryResult } from '../shared-memory.ts';
+import type { Result } from '../result.ts';
+import { cudaRefusal, type RegionInfo } from '../shared-memory.ts';
 import { sendJson } from './errors.ts';
 import type { InferContext } from './infer.ts';
 import { type JsonBodyContext, type Members, refuse, withMembers } from './json-body.ts';
@@ -65,7 +66,7 @@ function regionJson({ name, key, offset, byteSize }: RegionInfo) {
   return { name, key, offset, byte_size: byteSize };
 }
 
-function finish(context: SharedMemoryContext, reply: FastifyReply, result: SharedMemoryResult<undefined>): void {
+function finish(context: SharedMemoryContext, reply: FastifyReply, result: Result<undefined>): void {
   if (result.ok) sendJson(reply, '');
   else refuse(context, reply, result.error);
 }

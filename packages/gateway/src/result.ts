@@ -1,12 +1,10 @@
 import { type ErrorInfo, errorInfo, NereidError } from '@nereid/protocol';
 
-/** What a service says to both doors. */
-export type ServiceResult<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly error: ErrorInfo };
+/** What was asked for, or why not: how services tell both doors, and settings those who read them. */
+export type Result<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: ErrorInfo };
 
 /** What `run` gives, or the NereidError that it throws; anything else is thrown on. */
-export async function serviceResult<T>(run: () => Promise<T>): Promise<ServiceResult<T>> {
+export async function resultOf<T>(run: () => Promise<T>): Promise<Result<T>> {
   try {
     return { ok: true, value: await run() };
   } catch (thrown) {
