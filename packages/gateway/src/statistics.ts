@@ -1,6 +1,8 @@
 import type { ModelRecord } from '@nereid/config';
 import {
   type CountedMessage,
+  compareEpochs,
+  type Epoch,
   type ErrorInfo,
   type ProcessId,
   STOPPING,
@@ -67,8 +69,10 @@ type Choice = Result<readonly Wanted[]>;
 /** Put to the model's owner, again and again until it is answered or its time is over. */
 interface Question extends Wanted {
   readonly untilUs: number;
-  /** Of its last copy. */
+  /** Of all its copies to one owner. */
   id: string;
+  /** Under which it was asked last. */
+  epoch: Epoch | undefined;
   timer: Timer | undefined;
   /** Undefined: nobody told in time. */
   readonly resolve: (counted: readonly VersionStatistics[] | undefined) => void;
@@ -76,11 +80,12 @@ interface Question extends Wanted {
 
 export function createStatistics(parts: StatisticsParts): StatisticsQuestions {
   const { clock, mailbox, directory, models, wait_ms } = parts;
-  /** By the id of the last copy. */
   const questions = new Map<string, Question>();
   let calls = 0;
-  let copies = 0;
+  let ids = 0;
   let closed = false;
+
+  const nextId = () => `${parts.id}:c${++ids}`;
 
   const end = (question: Question, counted: readonly VersionStatistics[] | undefined) => {
     questions.delete(question.id);
@@ -100,12 +105,22 @@ export function createStatistics(parts: StatisticsParts): StatisticsQuestions {
       end(question, []);
       return;
     }
-    questions.delete(question.id);
-    question.id = `${parts.id}:c${++copies}`;
-    questions.set(question.id, question);
     const epoch = directory.owner(model);
-    if (epoch !== undefined) mailbox.send(epoch.owner, { kind: 'count', model, epoch, id: question.id, versions });
+    if (epoch !== undefined) {
+      address(question, epoch);
+      mailbox.send(epoch.owner, { kind: 'count', model, epoch, id: question.id, versions });
+    }
     putAgain(question, epoch === undefined ? OWNERLESS_AGAIN_MS : AGAIN_MS);
+  };
+
+  /** A new owner gets it under a new id: what the one before still answers is an older truth. */
+  const address = (question: Question, epoch: Epoch) => {
+    if (question.epoch !== undefined && compareEpochs(question.epoch, epoch) !== 0) {
+      questions.delete(question.id);
+      question.id = nextId();
+      questions.set(question.id, question);
+    }
+    question.epoch = epoch;
   };
 
   const putAgain = (question: Question, afterMs: number) => {
@@ -116,7 +131,9 @@ export function createStatistics(parts: StatisticsParts): StatisticsQuestions {
 
   const ask = ({ model, versions }: Wanted, untilUs: number) =>
     new Promise<readonly VersionStatistics[] | undefined>((resolve) => {
-      put({ model, versions, untilUs, id: '', timer: undefined, resolve });
+      const question = { model, versions, untilUs, id: nextId(), epoch: undefined, timer: undefined, resolve };
+      questions.set(question.id, question);
+      put(question);
     });
 
   const readyVersions = (model: string): readonly string[] => {
