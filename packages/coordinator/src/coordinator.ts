@@ -1,5 +1,5 @@
 import { DEFAULTS, LIMITS, type ModelRecord } from '@nereid/config';
-import { type ErrorInfo, errorInfo, NereidError, NO_HOLDER, type ProcessId } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, NereidError, NO_HOLDER, NOT_EXPLICIT, type ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, type Registry } from '@nereid/runtime';
 import {
   type Directory,
@@ -107,9 +107,6 @@ export interface CoordinatorCounts {
 const TAKEOVER_WAIT_MS = 10_000;
 /** A job's request that no queue knows is without its answer for so long before it runs again. */
 const JOB_ANSWER_WAIT_MS = 1_000;
-
-/** Triton's text, in every mode but `explicit` (model_repository_manager.cc). */
-const NOT_EXPLICIT = 'explicit model load / unload is not allowed if polling is enabled';
 
 export function createCoordinator(parts: CoordinatorParts): Coordinator {
   const { id, clock, directory, log, options } = parts;
@@ -255,7 +252,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   };
 
   const explicitOwner = (): Owner => {
-    if (options.controlMode !== 'explicit') throw new NereidError('UNAVAILABLE', NOT_EXPLICIT);
+    if (options.controlMode !== 'explicit') throw new NereidError(NOT_EXPLICIT.code, NOT_EXPLICIT.message);
     return ownerNow();
   };
 

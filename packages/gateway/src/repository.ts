@@ -1,5 +1,5 @@
 import { decodeRepositoryList, type ModelRecord, REPOSITORY_VALUE, type RepositoryList } from '@nereid/config';
-import { type ErrorInfo, NereidError } from '@nereid/protocol';
+import { type ErrorInfo, NereidError, NOT_EXPLICIT } from '@nereid/protocol';
 import type { Directory } from '@nereid/transport';
 import { type Result, resultOf } from './result.ts';
 
@@ -42,12 +42,6 @@ export const REPOSITORY_NAME_REFUSED: ErrorInfo = {
   code: 'UNSUPPORTED',
   message: "'repository_name' specification is not supported",
   field: 'repository_name',
-};
-
-/** Triton's text in every mode but `explicit` (model_repository_manager.cc). */
-const NOT_EXPLICIT: ErrorInfo = {
-  code: 'UNAVAILABLE',
-  message: 'explicit model load / unload is not allowed if polling is enabled',
 };
 
 const NOT_TOLD: ErrorInfo = {

@@ -90,6 +90,7 @@ export {
   bodyTooLarge,
   CANCELLED,
   modelNotFound,
+  NOT_EXPLICIT,
   noVersionReady,
   noVersions,
   QUEUE_FULL,

@@ -18,6 +18,12 @@ export const QUEUE_FULL: ErrorInfo = { code: 'UNAVAILABLE', message: 'Exceeds ma
 /** Of one that nobody waits for any more, whether it ran or not. */
 export const CANCELLED: ErrorInfo = { code: 'CANCELLED', message: 'Request cancelled' };
 
+/** To load or unload a model, in every control mode but `explicit` (model_repository_manager.cc). */
+export const NOT_EXPLICIT: ErrorInfo = {
+  code: 'UNAVAILABLE',
+  message: 'explicit model load / unload is not allowed if polling is enabled',
+};
+
 /** In place of an answer whose sender's lane, or whose gateway's mailbox, had no room for it. */
 export const ANSWER_REFUSED: ErrorInfo = {
   code: 'UNAVAILABLE',
