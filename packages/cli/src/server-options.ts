@@ -1,11 +1,6 @@
-import { backendSettings, type Options, readTraceConfig } from '@nereid/config';
+import { backendSettings, metricsAddress, type Options, readTraceConfig } from '@nereid/config';
 import type { Log, LogControl } from '@nereid/runtime';
 import type { GrpcOptions, HttpOptions, ServerOptions } from '@nereid/server';
-
-/** Where metrics are served: where HTTP is, unless said otherwise. Roles without HTTP have its default here. */
-export function metricsAddress(options: Pick<Options, 'httpAddress' | 'metricsAddress'>): string {
-  return options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
-}
 
 /** For `--blob-dir`: an empty variable counts as not set. */
 const NO_FOLDER = 'none';

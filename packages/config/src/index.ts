@@ -16,7 +16,7 @@ export {
   modelSignature,
   type TensorSignature,
 } from './model-signature.ts';
-export { backendSettings, DEFAULTS, type Options, TIME_SCALE_MAX, TIME_SCALE_MIN } from './options.ts';
+export { backendSettings, DEFAULTS, metricsAddress, type Options, TIME_SCALE_MAX, TIME_SCALE_MIN } from './options.ts';
 export { GRPC_COMPRESSION_LEVELS, GRPC_DEFAULTS } from './options-grpc.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
 export { readTraceConfig } from './options-trace.ts';

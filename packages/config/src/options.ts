@@ -347,6 +347,11 @@ export const optionsSchema = z.strictObject({
 /** Every option, defaulted. */
 export type Options = Readonly<z.output<typeof optionsSchema>>;
 
+/** Where metrics are served: where HTTP is, unless said otherwise. Roles without HTTP have its default here. */
+export function metricsAddress(options: Pick<Options, 'httpAddress' | 'metricsAddress'>): string {
+  return options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
+}
+
 /** What is wrong between options of a role (all of them without one) that are each right, naming the flags; undefined if nothing. */
 export function optionsConflict(options: Options, role?: FlagRole): string | undefined {
   if (options.loadModel.length > 1 && options.loadModel.includes('*')) {
@@ -358,11 +363,10 @@ export function optionsConflict(options: Options, role?: FlagRole): string | und
   if (ofHttp !== undefined) return ofHttp;
   const ofGrpc = isGateway ? grpcConflict(options) : undefined;
   if (ofGrpc !== undefined) return ofGrpc;
-  const metricsAddress = options.metricsAddress === '' ? options.httpAddress : options.metricsAddress;
   const ofListeners = listenersConflict([
     { flag: 'http', open: isGateway && options.allowHttp, address: options.httpAddress, port: options.httpPort },
     { flag: 'grpc', open: isGateway && options.allowGrpc, address: options.grpcAddress, port: options.grpcPort },
-    { flag: 'metrics', open: options.allowMetrics, address: metricsAddress, port: options.metricsPort },
+    { flag: 'metrics', open: options.allowMetrics, address: metricsAddress(options), port: options.metricsPort },
   ]);
   if (ofListeners !== undefined) return ofListeners;
   const traces = readTraceConfig(options);
