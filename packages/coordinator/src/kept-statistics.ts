@@ -1,6 +1,6 @@
 /**
- * Statistics as they are kept for whoever takes a model over: JSON by names, so that another build reads what it knows
- * of it and takes the rest for 0. Nothing in it is believed but whole numbers.
+ * Statistics as they are kept for whoever takes a model over: JSON by names, sums of batches and answers by position, so
+ * that another build reads what it knows of it and takes the rest for 0. Nothing in it is believed but whole numbers.
  */
 import { RESPONSES_COUNTED_MAX } from '@nereid/protocol';
 import { batchCounts, FAILURE_REASONS, type ModelStatistics } from './model-statistics.ts';
@@ -25,9 +25,22 @@ const SUMS = [
   'outputUs',
 ] as const satisfies readonly (keyof ModelStatistics)[];
 
+/** These and the next are kept by their position: a new one goes to the end. */
 const BATCH_SUMS = ['executions', 'inputNs', 'inferNs', 'outputNs'] as const;
 
-const RESPONSE_SUMS = Object.keys(noResponses()) as readonly (keyof ResponseCounts)[];
+const RESPONSE_SUMS = [
+  'infer',
+  'inferNs',
+  'success',
+  'outputNs',
+  'successNs',
+  'fail',
+  'failNs',
+  'empty',
+  'emptyNs',
+  'cancel',
+  'cancelNs',
+] as const satisfies readonly (keyof ResponseCounts)[];
 
 interface KeptVersion extends Partial<Record<(typeof SUMS)[number], unknown>> {
   readonly lastInferenceMs?: unknown;

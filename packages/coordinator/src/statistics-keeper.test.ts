@@ -35,7 +35,6 @@ function memoryTotals() {
         else kept.set(model, { epoch, text });
       }
     },
-    close() {},
   };
   return { totals, kept, state };
 }

@@ -3,7 +3,7 @@ import type { Clock, Timer } from '@nereid/runtime';
 import type { BlobFiles } from './blob-files.ts';
 import type { RedisBlobs, Stored } from './blob-redis.ts';
 import { forEachTensor } from './message-tensors.ts';
-import { VALUE_BYTES_MAX } from './redis-connection.ts';
+import { REDIS_VALUE_BYTES_MAX } from './redis-connection.ts';
 
 /** Tensors below this stay in their frame: a blob costs about as much as the copies that it saves. */
 export const INLINE_BYTES_MAX = 16_384;
@@ -185,7 +185,7 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
     if (known !== undefined) drop(tensor);
     const size = tensor.data.byteLength;
     makeRoom(size);
-    if (bytes + size > bytes_max || size > VALUE_BYTES_MAX) return 'full';
+    if (bytes + size > bytes_max || size > REDIS_VALUE_BYTES_MAX) return 'full';
     const made = write(tensor, inFile);
     bytes += size;
     if (keep && !released.has(tensor)) {

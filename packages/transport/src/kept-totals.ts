@@ -16,5 +16,4 @@ export interface KeptTotals {
   read(models: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** All of them or, where it rejects, perhaps some. */
   write(totals: readonly KeptTotal[]): Promise<void>;
-  close(): void;
 }

@@ -14,7 +14,7 @@ export const BLOCKING_S_MAX = 5;
 /** While Redis reads its data set it answers nothing but INFO; asked again after this. */
 const LOADING_LOOK_MS = 100;
 /** Redis breaks the connection of who sends a longer value (its proto-max-bulk-len). */
-export const VALUE_BYTES_MAX = 536_870_912;
+export const REDIS_VALUE_BYTES_MAX = 536_870_912;
 
 export type RedisClient = Redis | Cluster;
 

@@ -5,7 +5,7 @@ import type { Interruptions } from './interruptions.ts';
 import type { RefusalReason } from './mailbox.ts';
 import { FRAME_LENGTH_BYTES, packParcels } from './mailbox-parcel.ts';
 import type { NextTurn } from './next-turn.ts';
-import { isRefusal, type RedisConnection, VALUE_BYTES_MAX } from './redis-connection.ts';
+import { isRefusal, REDIS_VALUE_BYTES_MAX, type RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { type MailboxScripts, PUSH_GONE } from './redis-scripts.ts';
 
@@ -17,7 +17,7 @@ const PUSH_BYTES_MAX = 4_194_304;
 const WAITING_MESSAGES_MAX = 131_072;
 const WAITING_BYTES_MAX = 268_435_456;
 /** Alone in its parcel. */
-const FRAME_BYTES_MAX = VALUE_BYTES_MAX - FRAME_LENGTH_BYTES;
+const FRAME_BYTES_MAX = REDIS_VALUE_BYTES_MAX - FRAME_LENGTH_BYTES;
 /**
  * What waited longer than this for Redis to come back is dropped unsaid: its sender's protocol has sent it again or
  * given it up by then, and its epoch is most likely over.

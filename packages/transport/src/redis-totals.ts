@@ -6,9 +6,8 @@ import { redisKeys } from './redis-keys.ts';
 
 /** How long a call waits for the connection; whoever keeps totals comes again. */
 const CONNECT_MS_MAX = 2_000;
-/** One script call writes so many at most: below the values that Lua can spread into one call. */
-const WRITTEN_MAX = 1_000;
-const READ_MAX = 1_000;
+/** One call writes or reads so many at most: Redis does nothing else meanwhile. */
+const MODELS_PER_CALL_MAX = 1_000;
 
 /**
  * KEYS: the hash; ARGV: of each model its name, epoch and text. A field is `epoch text`: one that was
@@ -40,7 +39,7 @@ export interface RedisTotalsOptions {
   readonly clock: Clock;
 }
 
-/** On a connection of its own, which is dialled at the first use. */
+/** On a connection of its own, which is dialled at the first use and ends with the connector. */
 export function createRedisTotals({ connector, prefix, clock }: RedisTotalsOptions): KeptTotals {
   const key = redisKeys(prefix).statistics('all');
   const connection = connector.connect('statistics');
@@ -55,8 +54,8 @@ export function createRedisTotals({ connector, prefix, clock }: RedisTotalsOptio
   return {
     async read(models) {
       const kept = new Map<string, string>();
-      for (let from = 0; from < models.length; from += READ_MAX) {
-        const asked = models.slice(from, from + READ_MAX);
+      for (let from = 0; from < models.length; from += MODELS_PER_CALL_MAX) {
+        const asked = models.slice(from, from + MODELS_PER_CALL_MAX);
         await connected();
         const held = (await client.call('HMGET', key, ...asked)) as readonly (string | null)[];
         for (const [index, model] of asked.entries()) {
@@ -67,14 +66,13 @@ export function createRedisTotals({ connector, prefix, clock }: RedisTotalsOptio
       return kept;
     },
     async write(totals) {
-      for (let from = 0; from < totals.length; from += WRITTEN_MAX) {
+      for (let from = 0; from < totals.length; from += MODELS_PER_CALL_MAX) {
         const args = totals
-          .slice(from, from + WRITTEN_MAX)
+          .slice(from, from + MODELS_PER_CALL_MAX)
           .flatMap(({ model, epoch, text }) => [model, epoch.toFixed(0), text]);
         await connected();
         await scripted.nereidKeepTotals(key, ...args);
       }
     },
-    close: () => connection.close(),
   };
 }
