@@ -15,6 +15,7 @@ import type { Gateway } from '../gateway.ts';
 import { type ForwardsHeader, withForwardedHeaders } from '../header-forward.ts';
 import { inferShared } from '../infer-shared.ts';
 import type { ModelLookup } from '../model-lookup.ts';
+import type { Result } from '../result.ts';
 import type { SharedMemory } from '../shared-memory.ts';
 import { bodyCoding, CODINGS_TAKEN } from './content-coding.ts';
 import { sendError } from './errors.ts';
@@ -90,10 +91,6 @@ export function infer(context: InferContext, request: FastifyRequest, reply: Fas
   readEncodedBody(request.raw, context.inputBytesMax, context.inflate, take, account);
 }
 
-type Decoded =
-  | { readonly ok: true; readonly value: DecodedRequest }
-  | { readonly ok: false; readonly error: ErrorInfo };
-
 /** The request with the headers that are passed on, or why not: what the codec finds it throws. */
 export function decodeInfer(
   context: Pick<InferContext, 'requestLimits' | 'sharedMemory' | 'forwards'>,
@@ -102,7 +99,7 @@ export function decodeInfer(
   modelVersion: string,
   body: Body,
   account: RequestBytes,
-): Decoded {
+): Result<DecodedRequest> {
   const { sharedMemory, forwards } = context;
   const read = sharedMemory.bytesRead;
   const decoded = decodeBody(context, request, signature, modelVersion, body);
@@ -121,7 +118,7 @@ function decodeBody(
   signature: ModelSignature,
   modelVersion: string,
   body: Body,
-): Decoded {
+): Result<DecodedRequest> {
   if (!body.ok) return body;
   const header = inferHeaderLength(request.headers['inference-header-content-length'], body.bytes.byteLength);
   if (!header.ok) return header;
