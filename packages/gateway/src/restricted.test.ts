@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { API_CATEGORIES, bringsKey, parseRestricted } from './restricted.ts';
+import { API_CATEGORIES, bringsKey, parseRestricted, restrictedKey } from './restricted.ts';
 
 const parsed = (...entries: readonly string[]) => {
   const result = parseRestricted(entries);
@@ -13,17 +13,17 @@ describe('entries', () => {
       'give each API its header',
       ['model-repository,statistics:admin-key=secret', 'logging:Log-Key=other'],
       {
-        'model-repository': { name: 'admin-key', value: 'secret' },
-        statistics: { name: 'admin-key', value: 'secret' },
-        logging: { name: 'Log-Key', value: 'other' },
+        'model-repository': restrictedKey('admin-key', 'secret'),
+        statistics: restrictedKey('admin-key', 'secret'),
+        logging: restrictedKey('Log-Key', 'other'),
       },
     ],
     [
       'may have blanks around APIs',
       [' health , trace :k=v'],
-      { health: { name: 'k', value: 'v' }, trace: { name: 'k', value: 'v' } },
+      { health: restrictedKey('k', 'v'), trace: restrictedKey('k', 'v') },
     ],
-    ['may have : and = in the value', ['health:k=a:b=c'], { health: { name: 'k', value: 'a:b=c' } }],
+    ['may have : and = in the value', ['health:k=a:b=c'], { health: restrictedKey('k', 'a:b=c') }],
   ])('%s', (_rule, entries, expected) => {
     expect(parsed(...entries)).toEqual(expected);
   });
@@ -61,7 +61,7 @@ describe('entries', () => {
 });
 
 describe('a key', () => {
-  const key = { name: 'k', value: 'sécret' };
+  const key = restrictedKey('k', 'sécret');
   /** As Node gives the bytes of a header. */
   const sent = (text: string) => Buffer.from(text).toString('latin1');
 

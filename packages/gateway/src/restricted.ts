@@ -17,11 +17,12 @@ export const API_CATEGORIES = [
 
 export type ApiCategory = (typeof API_CATEGORIES)[number];
 
-/** What a call must bring: a header (metadata, in gRPC) with this value. */
+/** What a call must bring: a header (metadata, in gRPC) with a certain value. */
 export interface RestrictedKey {
   /** The header's name as the flag has it; names of headers are compared without regard to case. */
   readonly name: string;
-  readonly value: string;
+  /** Of the value's UTF-8. */
+  readonly digest: Uint8Array;
 }
 
 /** The groups that need a key; the others are open to all. */
@@ -49,24 +50,28 @@ export function parseRestricted(entries: readonly string[], flag = 'http-restric
     for (const api of list.split(',').map((each) => each.trim())) {
       if (!isCategory(api)) return refuse(`unknown API '${api}'; give some of ${API_CATEGORIES.join(', ')}`);
       if (apis.has(api)) return refuse(`'${api}' is given twice; an API can have one header only`);
-      apis.set(api, { name, value });
+      apis.set(api, restrictedKey(name, value));
     }
   }
   return { ok: true, value: apis };
+}
+
+export function restrictedKey(name: string, value: string): RestrictedKey {
+  return { name, digest: digestOf(Buffer.from(value)) };
 }
 
 /**
  * True where a call brings the key; `given` is what stands in its header, undefined for none. How long
  * it takes does not tell how much of a wrong value is right.
  */
-export function bringsKey({ value }: RestrictedKey, given: string | undefined): boolean {
+export function bringsKey({ digest }: RestrictedKey, given: string | undefined): boolean {
   if (given === undefined) return false;
-  // Node reads the bytes of a header as latin1; the flag's text is compared as the bytes of its UTF-8.
-  return timingSafeEqual(digest(Buffer.from(given, 'latin1')), digest(Buffer.from(value)));
+  // Node reads the bytes of a header as latin1.
+  return timingSafeEqual(digestOf(Buffer.from(given, 'latin1')), digest);
 }
 
 /** Of one length, as the comparison wants it. */
-function digest(bytes: Uint8Array): Uint8Array {
+function digestOf(bytes: Uint8Array): Uint8Array {
   return createHash('sha256').update(bytes).digest();
 }
 
