@@ -68,6 +68,11 @@ export function bytesField(number, value) {
   return { number, wire: LENGTH_DELIMITED, value };
 }
 
+/** A repeated field of integers, packed. */
+export function packedField(number, values) {
+  return bytesField(number, Buffer.concat(values.map((value) => varintBytes(BigInt(value)))));
+}
+
 function varintBytes(value) {
   const bytes = [];
   // A negative int64 is written as its two's complement.

@@ -66,12 +66,19 @@ export async function startServers(columns, { models, folder, say }) {
     const [port] = await freePorts(1);
     try {
       const server = await column.start({ port, models, place });
-      servers.push({ column, ...(await withRedis(server)) });
+      if (server.lacksGrpc)
+        leaveOut({ name: `${column.name}, gRPC`, title: `${column.title}, gRPC` }, 'this build has none');
+      servers.push({ column: server.lacksGrpc ? withoutGrpc(column) : column, ...(await withRedis(server)) });
     } catch (error) {
       leaveOut(column, `it does not start: ${error.message.trim().split('\n').slice(0, 3).join(' ')}`);
     }
   }
   return { servers, notRun };
+}
+
+/** The column, but for the cells of gRPC. */
+function withoutGrpc(column) {
+  return { ...column, serves: (of) => of.encoding !== 'grpc' && column.serves(of) };
 }
 
 /** With Redis' own process among the others. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { integerField, readFields, stringField, writeFields } from '../../deploy/setup/protobuf.mjs';
+import { integerField, packedField, readFields, stringField, writeFields } from '../../deploy/setup/protobuf.mjs';
 import { MLPS, mlpModel } from '../bench/models/mlp.mjs';
 
 test.each([
@@ -7,6 +7,7 @@ test.each([
   ['300, in two bytes', integerField(1, 300), [0x08, 0xac, 0x02]],
   ['-1, as an int64 in ten bytes', integerField(1, -1), [0x08, ...Array(9).fill(0xff), 0x01]],
   ['a field past 15, its tag in two bytes', integerField(20, 2), [0xa0, 0x01, 0x02]],
+  ['integers, packed', packedField(3, [1, 300]), [0x1a, 0x03, 0x01, 0xac, 0x02]],
   ['a string', stringField(2, 'né'), [0x12, 0x03, 0x6e, 0xc3, 0xa9]],
 ])('%s is written as protobuf does', (_what, field, bytes) => {
   expect([...writeFields([field])]).toEqual(bytes);

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { freePorts } from '../../free-ports.mjs';
-import { inferRequestBytes, MODEL_INFER } from '../../v2-grpc.mjs';
 import { inputsOf } from '../models/inputs.mjs';
 import { startRival, whenReady } from './rival-process.mjs';
+import { inferRequestBytes, MODEL_INFER } from './v2-grpc.mjs';
 
 const SERVER = fileURLToPath(new URL('./grpc-echo-server.mjs', import.meta.url));
 

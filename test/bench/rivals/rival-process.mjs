@@ -1,9 +1,14 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { becomesOk } from '../../../deploy/setup/ready.mjs';
 
 const START_LIMIT_MS = 60_000;
 const STOP_LIMIT_MS = 10_000;
+/** A server that answers over HTTP listens for gRPC too by then, or has none. */
+const GRPC_LIMIT_MS = 2_000;
+const GRPC_LOOK_MS = 50;
 const OUTPUT_CHARACTERS_MAX = 4_000;
 
 /** Starts a program in a process group of its own, so that what it starts in turn ends with it. */
@@ -45,7 +50,8 @@ export function startRival(command, args, environment = {}) {
 }
 
 /**
- * The running server of a rival once it answers: `{ port, grpcPort, pids, redis, stop }`, `pids` by what each is.
+ * The running server of a rival once it answers: `{ port, grpcPort, lacksGrpc, pids, redis, stop }`, `pids` by what each
+ * is. `lacksGrpc`: nothing listens on the port that it was given for gRPC.
  *
  * @param {{ port: number, grpcPort?: number, path: string, processes: Record<string, ReturnType<typeof startRival>>,
  *   redis?: object }} of `path` answers 200 where it is ready
@@ -65,10 +71,24 @@ export async function whenReady({ port, grpcPort, path, processes, redis }) {
   return {
     port,
     grpcPort,
+    lacksGrpc: grpcPort !== undefined && !(await becomesOpen(grpcPort)),
     pids: Object.fromEntries(Object.entries(processes).map(([role, { pid }]) => [role, pid])),
     redis,
     /** Each process leads its group, so all that it started can be stopped with it. */
     canRest: all.every(({ leadsGroup }) => leadsGroup === true),
     stop,
   };
+}
+
+async function becomesOpen(port) {
+  for (const start = performance.now(); performance.now() - start < GRPC_LIMIT_MS; await delay(GRPC_LOOK_MS)) {
+    const socket = connect(port, '127.0.0.1');
+    const isOpen = await once(socket, 'connect').then(
+      () => true,
+      () => false,
+    );
+    socket.destroy();
+    if (isOpen) return true;
+  }
+  return false;
 }

@@ -1,6 +1,6 @@
-import { inferRequestBytes, inferResponseTensors, MODEL_INFER } from '../../v2-grpc.mjs';
 import { asBinary, asJson, HEADER_LENGTH, readTensors } from '../../v2-tensors.mjs';
 import { difference, inputsOf, outputsOf } from '../models/inputs.mjs';
+import { inferRequestBytes, inferResponseTensors, MODEL_INFER } from './v2-grpc.mjs';
 
 // Requests in the v2 protocol, as the servers that speak it are asked: Triton's, Nereid's, and the Fastify ones here.
 
