@@ -18,7 +18,7 @@ const FAILURES_MAX = 10;
 /** A small limit, so that bodies over it cost little. */
 const BODY_BYTES_MAX = 4_000_000;
 /** Lines of a process' log that tell of a fault of its own. */
-const FAULTS = /threw|request handler failed|batches_failed|given up|uncaught|unhandled|lapsed/i;
+const FAULTS = /threw|handler failed|a stream of requests failed|batches_failed|given up|uncaught|unhandled|lapsed/i;
 const LINES_MAX = 5;
 
 const OPENERS = { http: openHttpDoor, grpc: openGrpcDoor };
@@ -84,7 +84,7 @@ async function sendAll(run, doors, requests, settings) {
   return next;
 }
 
-/** A replay is by the door and the gateway that the request had. */
+/** A replay is by the door that the request had, at whichever gateway: `only` leaves the other doors out. */
 async function replay(run, doors, plans) {
   for (const plan of plans) {
     await sendOne(run, doors[plan.index % doors.length], plan, true);

@@ -1,3 +1,4 @@
+import { tellsInside } from './inside.mjs';
 import { readMessage, textOf } from './protobuf.mjs';
 
 /** What is wrong with the answer to a call. */
@@ -42,8 +43,6 @@ const SERVER_ERRORS = [
     applies: ({ path }) => path.includes('/RepositoryModelUnload'),
   },
 ];
-const INSIDES =
-  /\n\s+at |node:internal|\.[mc]?[jt]s:\d+|file:\/\/|(?:^|[\s'"(])\/(?:root|home|tmp|usr|var|opt|proc|work)\//;
 const STREAM = /ModelStreamInfer$/;
 
 export function judgeGrpc(call, result) {
@@ -56,7 +55,7 @@ export function judgeGrpc(call, result) {
     const isKnown = SERVER_ERRORS.some((one) => one.code === code && one.applies(call));
     if (!CLIENTS.includes(code) && !isDeadline && !isKnown) return `code ${code}: ${text}`;
     if (text.trim() === '') return `code ${code} without a text`;
-    if (INSIDES.test(text)) return `a text that tells of the inside: ${text}`;
+    if (tellsInside(text)) return `a text that tells of the inside: ${text}`;
   }
   if (headers[':status'] !== 200) return `status ${headers[':status']} with code ${code}`;
   if (STREAM.test(call.path)) {
@@ -91,5 +90,5 @@ function streamError(message) {
   }
   const text = textOf(fields, 1);
   if (text === '' && !fields.has(2)) return 'an answer with neither response nor error';
-  return INSIDES.test(text) ? `a text that tells of the inside: ${text}` : undefined;
+  return tellsInside(text) ? `a text that tells of the inside: ${text}` : undefined;
 }

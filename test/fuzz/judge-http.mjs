@@ -1,4 +1,5 @@
 import { gunzipSync, inflateSync } from 'node:zlib';
+import { tellsInside } from './inside.mjs';
 import { readJson } from './json-tree.mjs';
 import { FAILING } from './models.mjs';
 
@@ -28,9 +29,6 @@ const HEALTH = /^\/v2\/health\/(live|ready)(\?|$)/;
 const OWN_ROUTES = /\/jobs/;
 const EXCERPT = 300;
 const EVENT = Buffer.from('data: ');
-/** What only the server's own code and machine know. */
-const INSIDES =
-  /\n\s+at |node:internal|\.[mc]?[jt]s:\d+|file:\/\/|(?:^|[\s'"(])\/(?:root|home|tmp|usr|var|opt|proc|work)\//;
 
 /** Why the exchange is not in order; undefined where it is. */
 export function judgeHttp(request, delivery, { answers, ended, problem }) {
@@ -70,7 +68,7 @@ function anyAnswer(request, { status, headers, body }) {
   const names = [...json.keys()].filter((name) => name !== 'error');
   if (names.some((name) => !(OWN_ROUTES.test(request.path) && ['code', 'field'].includes(name))))
     return `an error with ${names}`;
-  return INSIDES.test(text) ? 'an error that tells of the inside' : undefined;
+  return tellsInside(text) ? 'an error that tells of the inside' : undefined;
 }
 
 /** An error in place of a stream's first answer is an event, as in Triton. */

@@ -9,6 +9,7 @@ import {
   KEEPING_FRAMES,
   writeFrames,
 } from './mutate-grpc.mjs';
+import { mutationCounts } from './mutation.mjs';
 
 /** As plan-http.mjs: a call's plan, where each part has a seed of its own. */
 
@@ -27,18 +28,7 @@ const STAGES = {
 export function planGrpc(seed, index) {
   const dice = createDice(partSeed(seed, index));
   const base = dice.seed();
-  const breaking = dice.weighted([
-    [9, 0],
-    [7, 1],
-    [3, 2],
-    [1, 4],
-  ]);
-  const keeping = dice.weighted([
-    [5, 0],
-    [4, 1],
-    [3, 2],
-    [1, 5],
-  ]);
+  const { breaking, keeping } = mutationCounts(dice);
   const step = (stage, table) => ({ stage, name: dice.pick(Object.keys(table)), seed: dice.seed() });
   const steps = [
     ...dice.list(breaking, () =>

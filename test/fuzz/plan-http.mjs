@@ -4,6 +4,7 @@ import { inferRequest } from './http-infer.mjs';
 import { adminRequest, generateRequest, jobRequest, refusedRequest } from './http-other.mjs';
 import { BREAKING_BODY, BREAKING_HEAD, KEEPING_HEAD } from './mutate-bytes.mjs';
 import { BREAKING_TREE, KEEPING_TREE } from './mutate-tree.mjs';
+import { mutationCounts } from './mutation.mjs';
 
 /**
  * A request's plan: where it begins, its mutations and its way over the connection, each with a seed of its own. So
@@ -31,18 +32,7 @@ const DELIVERIES = { ...KEEPING_DELIVERY, ...BREAKING_DELIVERY };
 export function planHttp(seed, index) {
   const dice = createDice(partSeed(seed, index));
   const base = dice.seed();
-  const breaking = dice.weighted([
-    [9, 0],
-    [7, 1],
-    [3, 2],
-    [1, 4],
-  ]);
-  const keeping = dice.weighted([
-    [5, 0],
-    [4, 1],
-    [3, 2],
-    [1, 5],
-  ]);
+  const { breaking, keeping } = mutationCounts(dice);
   const steps = [
     ...dice.list(breaking, () => breakingStep(dice)),
     ...dice.list(keeping, () =>

@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util';
+import { commandOptions, endWithUsage } from '../command-options.mjs';
 import { runFuzz } from './fuzz.mjs';
 
 // Sends drawn and mutated requests to real servers and checks every answer:
@@ -10,7 +10,11 @@ import { runFuzz } from './fuzz.mjs';
 const REQUESTS = 20_000;
 const SEED_MAX = 2 ** 31;
 
-const { values } = parseArgs({
+const USAGE =
+  'node test/fuzz/run.mjs [--requests 20000] [--seed N] [--replay SEED:INDEX[:STEPS]] [--mode one|apart] [--only http|grpc]';
+
+const { values } = commandOptions({
+  usage: USAGE,
   options: {
     requests: { type: 'string', default: String(REQUESTS) },
     seed: { type: 'string' },
@@ -58,6 +62,5 @@ function planOf(text) {
 }
 
 function fail(text) {
-  console.error(text);
-  process.exit(2);
+  endWithUsage(text, USAGE);
 }
