@@ -9,10 +9,7 @@ import { conformanceStage, programStage, vitestFilter, vitestStage } from './tes
 // npm test -- FILTER: set-up, then every check. FILTER is a part of a test file's path or of a test's name, or a
 // glob of recorded cases such as 'types_http/*'. The last line is "N passed, N failed".
 
-const CONFORMANCE_MODES = [
-  ['one', 'one process'],
-  ['apart', 'separate processes'],
-];
+const MODE_TITLES = { one: 'one process', apart: 'separate processes' };
 
 /** They need a browser. */
 const PAGE_TESTS = 'test/pages/**';
@@ -34,6 +31,7 @@ try {
 async function chooseStages() {
   // Loaded late: its module reads files that an incomplete checkout lacks.
   const { selectCases } = await import('../../test/conformance/selection.mjs');
+  const { MODES } = await import('../../test/deployment.mjs');
   const { hasRedis } = await import('../../test/private-redis.mjs');
   const globs = filter === undefined ? [] : [filter];
   const cases = selectCases(globs);
@@ -52,8 +50,8 @@ async function chooseStages() {
   }
   if (filter === undefined || namesCases) {
     const { missing } = await ensurePythonPackages();
-    for (const [mode, how] of CONFORMANCE_MODES) {
-      const name = `recorded cases (${how})`;
+    for (const mode of MODES) {
+      const name = `recorded cases (${MODE_TITLES[mode]})`;
       const why = missing ?? (mode === 'apart' && !hasRedis() ? 'no Redis server is on PATH' : undefined);
       if (why === undefined) stages.push({ name, run: () => conformanceStage(mode, globs) });
       else stages.push({ name, missing: `${cases.names.length} ${name} were not run: ${why}` });

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { appendFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { CACHE, VENV as OUR_VENV } from '../../deploy/setup/checkout.mjs';
+import { commandOptions } from '../command-options.mjs';
 import { deploy } from '../deployment.mjs';
 import { CONFORMANCE, PORTS, selectCases, selectModels, setUpFlags } from './selection.mjs';
 
@@ -23,7 +23,8 @@ const FURTHER_EVERY = 10;
 /** The set-up that the official clients are tried on. */
 const CLIENTS_SET_UP = 'none';
 
-const { values: options } = parseArgs({
+const { values: options } = commandOptions({
+  usage: 'node test/conformance/run.mjs [--mode one|apart] [--also MODEL,…] [--case GLOB]... [--list] [--verbose]',
   options: {
     mode: { type: 'string', default: 'one' },
     also: { type: 'string', default: PORTS.join(',') },
