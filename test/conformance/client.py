@@ -15,15 +15,20 @@ from types import SimpleNamespace
 from kit import venv
 
 venv.enter()
+import tritonclient.grpc  # noqa: E402
+import tritonclient.grpc.aio  # noqa: E402
+import tritonclient.http  # noqa: E402
+import tritonclient.http.aio  # noqa: E402
+
 from clients import grpc_aio_calls, grpc_calls, grpc_stream_calls, http_aio_calls, http_calls  # noqa: E402
 
-# (the client's name, how to connect, its calls, which address it takes)
+# (the client's name, its module, how to connect and its calls, which address it takes)
 CLIENTS = [
-    ("http", http_calls, "http"),
-    ("grpc", grpc_calls, "grpc"),
-    ("grpc-stream", grpc_stream_calls, "grpc"),
-    ("http.aio", http_aio_calls, "http"),
-    ("grpc.aio", grpc_aio_calls, "grpc"),
+    ("http", tritonclient.http, http_calls, "http"),
+    ("grpc", tritonclient.grpc, grpc_calls, "grpc"),
+    ("grpc-stream", tritonclient.grpc, grpc_stream_calls, "grpc"),
+    ("http.aio", tritonclient.http.aio, http_aio_calls, "http"),
+    ("grpc.aio", tritonclient.grpc.aio, grpc_aio_calls, "grpc"),
 ]
 
 
@@ -37,9 +42,9 @@ def parse_arguments(arguments):
     return parser.parse_args(arguments)
 
 
-def run(module, address, call, options):
+def run(api, module, address, call, options):
     """One call with a client of its own, so that none leaves anything to the next."""
-    at = SimpleNamespace(http=options.http, grpc=options.grpc)
+    at = SimpleNamespace(http=options.http, grpc=options.grpc, api=api)
     if inspect.iscoroutinefunction(call):
         asyncio.run(run_async(module, address, call, at))
         return
@@ -54,13 +59,13 @@ async def run_async(module, address, call, at):
 
 def main(arguments):
     options = parse_arguments(arguments)
-    calls = [(name + "/" + call.__name__, module, getattr(options, door), call)
-             for name, module, door in CLIENTS for call in module.CALLS]
+    calls = [(name + "/" + call.__name__, api, module, getattr(options, door), call)
+             for name, api, module, door in CLIENTS for call in module.CALLS]
     selected = [one for one in calls if fnmatch.fnmatch(one[0], options.call)][::options.every]
     failed = 0
-    for name, module, address, call in selected:
+    for name, api, module, address, call in selected:
         try:
-            run(module, address, call, options)
+            run(api, module, address, call, options)
         except Exception:
             failed += 1
             print("FAIL tritonclient.%s: %s" % (name, call.__doc__), flush=True)

@@ -7,9 +7,9 @@ import tritonclient.utils.shared_memory as shm
 from grpc import RpcError
 
 from .fixtures import (
-    CUSTOM, LARGE_COUNT, NOT_EXPLICIT, ROW, SEEN, SHORT_S, TIMEOUT_US, VECTORS, WAIT_S, check_equal,
-    check_simple, check_texts, number, refused_async, region_key, simple_inputs, tensor, texts_array,
-    wrong_requests)
+    CUSTOM, NOT_EXPLICIT, ROW, SEEN, SHORT_S, TIMEOUT_US, WAIT_S, check_equal, check_simple, number,
+    refused_async, region_key, simple_inputs, tensor, wrong_requests)
+from .shared_aio_calls import health, infer_at_the_same_time, infer_every_datatype
 
 UNKNOWN = "Request for unknown model: 'missing' is not found"
 LONG_DELAY_MS = 200
@@ -21,14 +21,6 @@ def connect(address, **options):
 
 def output(name, **how):
     return grpc.InferRequestedOutput(name, **how)
-
-
-async def health(at):
-    """is_server_live, is_server_ready, is_model_ready"""
-    assert await at.client.is_server_live()
-    assert await at.client.is_server_ready()
-    assert await at.client.is_model_ready("simple", "1")
-    assert not await at.client.is_model_ready("missing")
 
 
 async def metadata_and_config(at):
@@ -94,24 +86,6 @@ async def infer(at):
     result = await at.client.infer("simple", simple_inputs(grpc), model_version="1", request_id="mine")
     assert result.get_response().id == "mine"
     check_simple(result)
-
-
-async def infer_at_the_same_time(at):
-    """infer, 32 at a time"""
-    for result in await asyncio.gather(*[at.client.infer("simple", simple_inputs(grpc)) for _ in range(32)]):
-        check_simple(result)
-
-
-async def infer_every_datatype(at):
-    """infer with each datatype, BYTES and BF16 too, and with 12 MB"""
-    for model, datatype, values in VECTORS:
-        result = await at.client.infer(model, [tensor(grpc, "INPUT", values, datatype)])
-        check_equal(result.as_numpy("OUTPUT"), values)
-    given = tensor(grpc, "INPUT", texts_array(), "BYTES")
-    check_texts((await at.client.infer("identity_bytes", [given])).as_numpy("OUTPUT"))
-    values = np.arange(LARGE_COUNT, dtype=np.float32)
-    result = await at.client.infer("identity_fp32", [tensor(grpc, "INPUT", values, "FP32")])
-    check_equal(result.as_numpy("OUTPUT"), values)
 
 
 async def compression(at):

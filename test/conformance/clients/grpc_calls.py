@@ -4,12 +4,13 @@ import queue
 import numpy as np
 import tritonclient.grpc as grpc
 import tritonclient.utils.shared_memory as shm
-from tritonclient.utils import InferenceServerException, serialize_byte_tensor
+from tritonclient.utils import InferenceServerException
 
 from .fixtures import (
-    CUSTOM, LARGE_COUNT, NOT_EXPLICIT, ROW, SEEN, SHORT_S, TIMEOUT_US, VECTORS, WAIT_S, check_equal,
-    check_error, check_simple, check_texts, eventually, number, refused, region_key, simple_inputs, tensor,
-    texts_array, wrong_requests)
+    CUSTOM, NOT_EXPLICIT, ROW, SEEN, SHORT_S, TIMEOUT_US, VECTORS, WAIT_S, check_equal, check_error,
+    check_simple, check_texts, eventually, number, refused, region_key, simple_inputs, tensor, texts_array,
+    wrong_requests)
+from .shared_calls import infer_large, infer_nothing, shared_memory_of_bytes
 
 UNKNOWN = "Request for unknown model: 'missing' is not found"
 
@@ -179,26 +180,6 @@ def shared_memory(at):
     assert len(at.client.get_system_shared_memory_status().regions) == 0
 
 
-def shared_memory_of_bytes(at):
-    """BYTES in a region, in and out"""
-    packed = serialize_byte_tensor(texts_array())
-    size = len(packed.item())
-    key = region_key("grpc_bytes")
-    region = shm.create_shared_memory_region("bytes", key, 2 * size)
-    try:
-        shm.set_shared_memory_region(region, [packed])
-        at.client.register_system_shared_memory("bytes", "/" + key, 2 * size)
-        given = grpc.InferInput("INPUT", [len(texts_array())], "BYTES")
-        given.set_shared_memory("bytes", size)
-        wanted = output("OUTPUT")
-        wanted.set_shared_memory("bytes", size, offset=size)
-        at.client.infer("identity_bytes", [given], outputs=[wanted])
-        check_texts(shm.get_contents_as_numpy(region, np.object_, [len(texts_array())], offset=size))
-    finally:
-        at.client.unregister_system_shared_memory("bytes")
-        shm.destroy_shared_memory_region(region)
-
-
 def cuda_shared_memory(at):
     """register_cuda_shared_memory, refused without a GPU; unregister_cuda_shared_memory"""
     try:
@@ -245,20 +226,6 @@ def infer_bytes(at):
     """infer with BYTES"""
     given = tensor(grpc, "INPUT", texts_array(), "BYTES")
     check_texts(at.client.infer("identity_bytes", [given]).as_numpy("OUTPUT"))
-
-
-def infer_nothing(at):
-    """infer with a tensor of no elements"""
-    for model, datatype, values in (("identity_fp32", "FP32", np.empty([0], np.float32)),
-                                    ("identity_bytes", "BYTES", np.empty([0], np.object_))):
-        result = at.client.infer(model, [tensor(grpc, "INPUT", values, datatype)])
-        assert result.as_numpy("OUTPUT").shape == (0,), result.get_response()
-
-
-def infer_large(at):
-    """infer with 12 MB each way"""
-    values = np.arange(LARGE_COUNT, dtype=np.float32)
-    check_equal(at.client.infer("identity_fp32", [tensor(grpc, "INPUT", values, "FP32")]).as_numpy("OUTPUT"), values)
 
 
 def async_infer(at):

@@ -5,12 +5,13 @@ import urllib.request
 import numpy as np
 import tritonclient.http as http
 import tritonclient.utils.shared_memory as shm
-from tritonclient.utils import InferenceServerException, serialize_byte_tensor
+from tritonclient.utils import InferenceServerException
 
 from .fixtures import (
-    CUSTOM, DELAYED_S, LARGE_COUNT, NOT_EXPLICIT, ROW, SEEN, SHORT_S, TIMEOUT_US, VECTORS,
-    check_equal, check_error, check_simple, check_texts, eventually, number, refused, region_key,
-    simple_inputs, tensor, texts_array, wrong_requests)
+    CUSTOM, DELAYED_S, NOT_EXPLICIT, ROW, SEEN, SHORT_S, TIMEOUT_US, VECTORS, check_equal, check_error,
+    check_simple, check_texts, eventually, number, refused, region_key, simple_inputs, tensor, texts_array,
+    wrong_requests)
+from .shared_calls import infer_large, infer_nothing, shared_memory_of_bytes
 
 
 class Client(http.InferenceServerClient):
@@ -161,26 +162,6 @@ def shared_memory(at):
     assert at.client.get_system_shared_memory_status() == []
 
 
-def shared_memory_of_bytes(at):
-    """BYTES in a region, in and out"""
-    packed = serialize_byte_tensor(texts_array())
-    size = len(packed.item())
-    key = region_key("bytes")
-    region = shm.create_shared_memory_region("bytes", key, 2 * size)
-    try:
-        shm.set_shared_memory_region(region, [packed])
-        at.client.register_system_shared_memory("bytes", "/" + key, 2 * size)
-        given = http.InferInput("INPUT", [len(texts_array())], "BYTES")
-        given.set_shared_memory("bytes", size)
-        wanted = output("OUTPUT")
-        wanted.set_shared_memory("bytes", size, offset=size)
-        at.client.infer("identity_bytes", [given], outputs=[wanted])
-        check_texts(shm.get_contents_as_numpy(region, np.object_, [len(texts_array())], offset=size))
-    finally:
-        at.client.unregister_system_shared_memory("bytes")
-        shm.destroy_shared_memory_region(region)
-
-
 def cuda_shared_memory(at):
     """register_cuda_shared_memory, refused without a GPU; unregister_cuda_shared_memory"""
     try:
@@ -249,20 +230,6 @@ def infer_bytes(at):
         given = tensor(http, "INPUT", texts_array(), "BYTES", binary_data=binary)
         wanted = [output("OUTPUT", binary_data=binary)]
         check_texts(at.client.infer("identity_bytes", [given], outputs=wanted).as_numpy("OUTPUT"))
-
-
-def infer_nothing(at):
-    """infer with a tensor of no elements"""
-    for model, datatype, values in (("identity_fp32", "FP32", np.empty([0], np.float32)),
-                                    ("identity_bytes", "BYTES", np.empty([0], np.object_))):
-        result = at.client.infer(model, [tensor(http, "INPUT", values, datatype)])
-        assert result.as_numpy("OUTPUT").shape == (0,), result.get_response()
-
-
-def infer_large(at):
-    """infer with 12 MB each way"""
-    values = np.arange(LARGE_COUNT, dtype=np.float32)
-    check_equal(at.client.infer("identity_fp32", [tensor(http, "INPUT", values, "FP32")]).as_numpy("OUTPUT"), values)
 
 
 def async_infer(at):
