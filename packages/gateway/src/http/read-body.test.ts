@@ -1,8 +1,17 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { expect, it } from 'vitest';
+import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { type Body, readBody } from './read-body.ts';
+import { createRequestBytes, type RequestBytes } from './request-bytes.ts';
+
+/** Room for every body here. */
+function account(): RequestBytes {
+  const [socket, response] = [new PassThrough(), new PassThrough()] as unknown as [Socket, ServerResponse];
+  return createRequestBytes(createBytesInFlight(1_000_000))(socket, response);
+}
 
 function request(headers: Record<string, string> = {}): PassThrough & IncomingMessage {
   return Object.assign(new PassThrough(), { headers }) as unknown as PassThrough & IncomingMessage;
@@ -15,7 +24,7 @@ async function read(
 ): Promise<readonly Body[]> {
   const stream = request(headers);
   const bodies: Body[] = [];
-  readBody(stream, bytesMax, (body) => bodies.push(body));
+  readBody(stream, bytesMax, (body) => bodies.push(body), account());
   for (const chunk of chunks) stream.write(chunk);
   stream.end();
   await finished(stream);
@@ -61,7 +70,7 @@ it('calls back once where it is over, however much more comes', async () => {
 
 it('is over at once where its length says so', () => {
   const bodies: Body[] = [];
-  readBody(request({ 'content-length': '101' }), 100, (body) => bodies.push(body));
+  readBody(request({ 'content-length': '101' }), 100, (body) => bodies.push(body), account());
   expect(bodies).toMatchObject([{ ok: false, error: { message: expect.stringContaining('size of 101 bytes') } }]);
 });
 
@@ -71,7 +80,7 @@ it.each([
 ])('is over %s on a connection that ends with the answer', async (_when, length, before) => {
   const stream = request({ 'content-length': length, connection: 'close' });
   const bodies: Body[] = [];
-  readBody(stream, 100, (body) => bodies.push(body));
+  readBody(stream, 100, (body) => bodies.push(body), account());
   expect(bodies.length).toBe(before);
   stream.end('x'.repeat(1600));
   await finished(stream);
@@ -81,7 +90,7 @@ it.each([
 it('never calls back where the client leaves first', async () => {
   const stream = request();
   const bodies: Body[] = [];
-  readBody(stream, 100, (body) => bodies.push(body));
+  readBody(stream, 100, (body) => bodies.push(body), account());
   stream.write('half');
   stream.destroy();
   await finished(stream).catch(() => undefined);
@@ -90,7 +99,7 @@ it('never calls back where the client leaves first', async () => {
 
 it('ends a connection that sends sixteen times the limit', async () => {
   const stream = request();
-  readBody(stream, 10, () => undefined);
+  readBody(stream, 10, () => undefined, account());
   for (let index = 0; index < 17 && !stream.destroyed; index++) stream.write('x'.repeat(10));
   await finished(stream).catch(() => undefined);
   expect(stream.destroyed).toBe(true);

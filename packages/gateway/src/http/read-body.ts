@@ -19,13 +19,13 @@ export type Body = Inflated;
 
 /**
  * Reads a request's body and calls back once, or never where the client leaves before its end.
- * `account`, if given, takes its bytes as they come.
+ * `account` takes its bytes as they come.
  */
 export function readBody(
   request: IncomingMessage,
   bytes_max: number,
   done: (body: Body) => void,
-  account?: RequestBytes,
+  account: RequestBytes,
 ): void {
   const announced = Number(request.headers['content-length'] ?? 0);
   const body = createBodyBytes(announced);
@@ -41,7 +41,7 @@ export function readBody(
   const refuse = (refused: Body) => {
     over = true;
     body.drop();
-    if (account !== undefined) dropBytes(account);
+    dropBytes(account);
     answer(refused);
   };
 
@@ -52,7 +52,7 @@ export function readBody(
       return;
     }
     if (received > bytes_max) refuse(tooLarge(received, bytes_max));
-    else if (account !== undefined && !takeBytes(account, chunk.length)) refuse(tooManyInFlight(account));
+    else if (!takeBytes(account, chunk.length)) refuse(tooManyInFlight(account));
     else body.add(chunk);
   };
 
@@ -86,19 +86,19 @@ export function readEncodedBody(
   bytes_max: number,
   inflate: Inflate,
   done: (body: Body) => void,
-  account?: RequestBytes,
+  account: RequestBytes,
 ): void {
-  if (bodyCoding(request.headers['content-encoding']) === 'identity') {
-    readBody(request, bytes_max, done, account);
-    return;
-  }
+  const encoded = bodyCoding(request.headers['content-encoding']) !== 'identity';
+  readBody(request, bytes_max, encoded ? inflateTo(inflate, done, account) : done, account);
+}
+
+function inflateTo(inflate: Inflate, done: (body: Body) => void, account: RequestBytes): (body: Body) => void {
   const take = (inflated: Body) => {
-    if (!inflated.ok || account === undefined || takeBytes(account, inflated.bytes.byteLength)) done(inflated);
+    if (!inflated.ok || takeBytes(account, inflated.bytes.byteLength)) done(inflated);
     else done(tooManyInFlight(account));
   };
-  const inflateWhole = (body: Body) => {
+  return (body) => {
     if (body.ok) inflate(body.bytes, take);
     else done(body);
   };
-  readBody(request, bytes_max, inflateWhole, account);
 }
