@@ -1,9 +1,10 @@
-import { type ErrorInfo, errorInfo, NereidError, unsigned, wrongKind } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, type JsonMember, NereidError } from '@nereid/protocol';
 import type { LogSettings } from '@nereid/runtime';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LOG_FILE_REFUSED, LOG_VERBOSE_MAX, type LogChanges, type ShownLogSettings } from '../log-settings.ts';
 import { sendJson } from './errors.ts';
 import { type Members, refuse, withMembers } from './json-body.ts';
+import { flagValue, textValue, unsignedValue } from './json-member.ts';
 import type { ServicesContext } from './services-context.ts';
 
 /** GET /v2/logging */
@@ -53,21 +54,16 @@ function readLogChanges(members: Members): { readonly changes: LogChanges; reado
 
 function readInto(changes: Writable, members: Members): void {
   const given = (name: string) => members.get(name) ?? undefined;
-  const flag = (name: string) => {
-    const value = given(name);
-    if (value === undefined || typeof value === 'boolean') return value;
-    throw wrongKind(name, name, 'JSON non-boolean as boolean');
-  };
   if (given('log_file') !== undefined) throw new NereidError('UNSUPPORTED', LOG_FILE_REFUSED, { field: 'log_file' });
   for (const [name, key] of FLAGS) {
-    const value = flag(name);
-    if (value !== undefined) changes[key] = value;
+    const value = given(name);
+    if (value !== undefined) changes[key] = flagValue(value, name);
   }
   const level = given('log_verbose_level');
   if (level !== undefined) changes.verboseLevel = verboseLevel(level);
-  const format = given('log_format');
-  if (format === undefined) return;
-  if (typeof format !== 'string') throw wrongKind('log_format', 'log_format', 'JSON non-string as string');
+  const givenFormat = given('log_format');
+  if (givenFormat === undefined) return;
+  const format = textValue(givenFormat, 'log_format');
   if (format !== 'default' && format !== 'ISO8601') {
     throw new NereidError('UNAVAILABLE', `invalid argument for --log_format, got: ${format}`, { field: 'log_format' });
   }
@@ -80,12 +76,8 @@ const FLAGS = [
   ['log_error', 'error'],
 ] as const;
 
-function verboseLevel(value: NonNullable<ReturnType<Members['get']>>): number {
-  const scalar = typeof value === 'number' || typeof value === 'bigint' ? value : undefined;
-  const level = scalar === undefined ? undefined : unsigned(scalar);
-  if (level === undefined) {
-    throw wrongKind('log_verbose_level', 'log_verbose_level', 'JSON non-unsigned-integer as unsigned-integer');
-  }
+function verboseLevel(value: JsonMember): number {
+  const level = unsignedValue(value, 'log_verbose_level');
   if (level <= LOG_VERBOSE_MAX) return Number(level);
   const message = `log_verbose_level must be from 0 to ${LOG_VERBOSE_MAX}, got ${level}`;
   throw new NereidError('INVALID_ARG', message, { field: 'log_verbose_level' });

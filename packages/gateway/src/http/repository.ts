@@ -1,8 +1,9 @@
-import { NereidError, wrongKind } from '@nereid/protocol';
+import { NereidError } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isFileParameter, type LoadParameter, REPOSITORY_NAME_REFUSED } from '../repository.ts';
 import { sendJson } from './errors.ts';
 import { type Members, refuse, withMembers } from './json-body.ts';
+import { flagValue, textValue } from './json-member.ts';
 import { modelOf } from './model-path.ts';
 import type { ServicesContext } from './services-context.ts';
 
@@ -33,9 +34,7 @@ export function unloadModel(context: ServicesContext, request: FastifyRequest, r
   if (namesRepository(context, request, reply)) return;
   withMembers(context, request, reply, true, (members) => {
     const dependents = parametersOf(members).get('unload_dependents') ?? false;
-    if (typeof dependents !== 'boolean') {
-      throw wrongKind('unload_dependents', 'parameters.unload_dependents', 'JSON non-boolean as boolean');
-    }
+    flagValue(dependents, 'unload_dependents', 'parameters.unload_dependents');
     refuse(context, reply, context.services.repository.unload(modelOf(request).name));
   });
 }
@@ -56,8 +55,8 @@ function parametersOf(members: Members): Members {
 
 function loadParameters(parameters: Members): readonly LoadParameter[] {
   return [...parameters].map(([name, value]) => {
-    if (typeof value !== 'string') throw wrongKind(name, `parameters.${name}`, 'JSON non-string as string');
-    return { name, value: isFileParameter(name) ? fileBytes(name, value) : value };
+    const text = textValue(value, name, `parameters.${name}`);
+    return { name, value: isFileParameter(name) ? fileBytes(name, text) : text };
   });
 }
 

@@ -1,10 +1,11 @@
-import { type ErrorInfo, type JsonMember, NereidError, wrongKind } from '@nereid/protocol';
+import { type ErrorInfo, type JsonMember, NereidError } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Result } from '../result.ts';
 import { cudaRefusal, type RegionInfo } from '../shared-memory.ts';
 import { sendJson } from './errors.ts';
 import type { InferContext } from './infer.ts';
 import { type JsonBodyContext, type Members, refuse, withMembers } from './json-body.ts';
+import { textValue, unsignedValue } from './json-member.ts';
 
 export type SharedMemoryContext = JsonBodyContext & Pick<InferContext, 'sharedMemory'>;
 
@@ -24,10 +25,9 @@ export function systemRegister(context: SharedMemoryContext, request: FastifyReq
     return;
   }
   withMembers(context, request, reply, false, (members) => {
-    const key = required(members, 'key');
-    if (typeof key !== 'string') throw wrongKind('key', 'key', 'JSON non-string as string');
-    const byteSize = unsigned('byte_size', required(members, 'byte_size'));
-    const offset = members.has('offset') ? unsigned('offset', required(members, 'offset')) : 0;
+    const key = textValue(required(members, 'key'), 'key');
+    const byteSize = Number(unsignedValue(required(members, 'byte_size'), 'byte_size'));
+    const offset = members.has('offset') ? Number(unsignedValue(required(members, 'offset'), 'offset')) : 0;
     finish(context, reply, context.sharedMemory.register({ name, key, offset, byteSize }));
   });
 }
@@ -82,9 +82,4 @@ function required(members: Members, member: string): JsonMember {
   if (value !== undefined) return value;
   const text = `Shared memory register request has no '${member}' field`;
   throw new NereidError('INVALID_ARG', text, { field: member });
-}
-
-function unsigned(member: string, value: JsonMember): number {
-  if ((typeof value === 'number' || typeof value === 'bigint') && value >= 0) return Number(value);
-  throw wrongKind(member, member, 'JSON non-unsigned-integer as unsigned-integer');
 }

@@ -1,4 +1,4 @@
-import { isJsonArray, type JsonMember, wrongKind } from '@nereid/protocol';
+import { isJsonArray, wrongKind } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { readTraceChange } from '../trace-change.ts';
@@ -6,6 +6,7 @@ import type { TraceState } from '../trace-scopes.ts';
 import { shownTraceSettings, traceModelRefusal } from '../trace-settings.ts';
 import { sendJson } from './errors.ts';
 import { type Members, refuse, withMembers } from './json-body.ts';
+import { textValue } from './json-member.ts';
 import type { ServicesContext } from './services-context.ts';
 
 interface Context extends ServicesContext {
@@ -41,21 +42,17 @@ function servable(context: Context, request: FastifyRequest, reply: FastifyReply
 }
 
 function askedOf(members: Members) {
-  const text = (value: JsonMember, name: string) => {
-    if (typeof value === 'string') return value;
-    throw wrongKind(name, name, 'JSON non-string as string');
-  };
   return {
     has: (name: string) => members.has(name),
     levels(name: string) {
       const value = members.get(name);
       if (value === undefined || value === null) return value;
       if (!isJsonArray(value)) throw wrongKind(name, name, 'JSON non-array as array');
-      return value.map((level) => text(level, name));
+      return value.map((level) => textValue(level, name));
     },
     text(name: string) {
       const value = members.get(name);
-      return value === undefined || value === null ? value : text(value, name);
+      return value === undefined || value === null ? value : textValue(value, name);
     },
   };
 }
