@@ -1,4 +1,4 @@
-import { type ModelConfig, resolveInstances, type TensorSignature } from '@nereid/config';
+import { type ModelConfig, type ModelSignature, resolveInstances, type TensorSignature } from '@nereid/config';
 import type { ModelFound } from './model-lookup.ts';
 
 export interface TensorMetadata {
@@ -23,7 +23,7 @@ export interface ModelMetadata {
  */
 export function modelMetadata({ record, signature, version, readyVersions }: ModelFound, asked: string): ModelMetadata {
   const tensor = ({ name, datatype, dims }: TensorSignature) => {
-    return { name, datatype, shape: signature.maxBatchSize > 0 ? [-1, ...dims] : dims };
+    return { name, datatype, shape: metadataShape(signature, dims) };
   };
   return {
     name: record.name,
@@ -32,6 +32,14 @@ export function modelMetadata({ record, signature, version, readyVersions }: Mod
     inputs: signature.inputs.map(tensor),
     outputs: signature.outputs.map(tensor),
   };
+}
+
+/** A tensor's dimensions as clients are told them: behind the batch dimension where the model batches; -1 is variable. */
+export function metadataShape(
+  { maxBatchSize }: Pick<ModelSignature, 'maxBatchSize'>,
+  dims: readonly number[],
+): readonly number[] {
+  return maxBatchSize > 0 ? [-1, ...dims] : dims;
 }
 
 /** The config as clients see it: with the instances that its workers start. */

@@ -2,6 +2,7 @@ import type { ModelSignature } from '@nereid/config';
 import { decodeGenerateRequest, type ErrorInfo, errorInfo, type GenerateInput, NereidError } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { StreamedAnswer } from '../answer-queue.ts';
+import { metadataShape } from '../model-metadata.ts';
 import { bodyCoding } from './content-coding.ts';
 import { sendError } from './errors.ts';
 import type { GenerateReply } from './generate-answer.ts';
@@ -90,8 +91,8 @@ const COMPRESSED: ErrorInfo = {
 };
 
 /** The inputs as the model's metadata tell them. */
-function generateInputs({ inputs, maxBatchSize }: ModelSignature): readonly GenerateInput[] {
-  return inputs.map(({ name, datatype, dims }) => {
-    return { name, datatype, shape: maxBatchSize > 0 ? [-1, ...dims] : dims };
+function generateInputs(signature: ModelSignature): readonly GenerateInput[] {
+  return signature.inputs.map(({ name, datatype, dims }) => {
+    return { name, datatype, shape: metadataShape(signature, dims) };
   });
 }

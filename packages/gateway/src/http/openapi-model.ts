@@ -1,6 +1,7 @@
 import type { InputSignature, ModelSignature, TensorSignature } from '@nereid/config';
 import type { Datatype } from '@nereid/protocol';
 import type { ModelFound } from '../model-lookup.ts';
+import { metadataShape } from '../model-metadata.ts';
 import { generateExample, inferExample } from './openapi-example.ts';
 import { JOB_ERROR_RESPONSE, jsonBody, jsonResponse, operation } from './openapi-parts.ts';
 import { dataSchemaName, elementSchema, hasJsonForm, type Schema, schemaRef } from './openapi-schemas.ts';
@@ -140,17 +141,17 @@ function canGenerate({ inputs, outputs }: ModelSignature): boolean {
 
 /** The same as data, for the try-it page. */
 function modelFacts(signature: ModelSignature, version: string): Schema {
-  const tensor = ({ name, datatype, dims }: TensorSignature) => ({ name, datatype, shape: shapeOf(signature, dims) });
+  const tensor = ({ name, datatype, dims }: TensorSignature) => ({
+    name,
+    datatype,
+    shape: metadataShape(signature, dims),
+  });
   return {
     name: signature.name,
     version,
     inputs: signature.inputs.map((input) => ({ ...tensor(input), optional: input.optional })),
     outputs: signature.outputs.map(tensor),
   };
-}
-
-function shapeOf({ maxBatchSize }: ModelSignature, dims: readonly number[]): readonly number[] {
-  return maxBatchSize > 0 ? [-1, ...dims] : dims;
 }
 
 function requestSchema(signature: ModelSignature): Schema {
