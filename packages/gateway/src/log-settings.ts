@@ -7,9 +7,6 @@ const LOG_VALUE = 'log-settings';
 /** Triton keeps the level in 32 bits with a sign. */
 export const LOG_VERBOSE_MAX = 2_147_483_647;
 
-/** Triton's text; the file is shown only. */
-export const LOG_FILE_REFUSED = 'log file location can not be updated through network protocol';
-
 export type LogChanges = Partial<LogSettings>;
 
 export interface ShownLogSettings extends LogSettings {

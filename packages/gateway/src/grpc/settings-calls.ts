@@ -1,14 +1,10 @@
-import { type ErrorInfo, errorInfo, NereidError } from '@nereid/protocol';
-import type { LogSettings } from '@nereid/runtime';
-import { LOG_FILE_REFUSED, LOG_VERBOSE_MAX, type LogChanges, type ShownLogSettings } from '../log-settings.ts';
+import { NereidError } from '@nereid/protocol';
+import { type LogAsked, readLogChange } from '../log-change.ts';
+import { LOG_VERBOSE_MAX, type ShownLogSettings } from '../log-settings.ts';
 import { readTraceChange, type TraceAsked } from '../trace-change.ts';
 import { shownTraceSettings, traceModelRefusal } from '../trace-settings.ts';
 import type { CallContext } from './call-context.ts';
-import {
-  GRPCInferenceService,
-  type LogSettingsRequest_SettingValue as LogSettingValue,
-  type TraceSettingRequest,
-} from './gen/grpc_service_pb.ts';
+import { GRPCInferenceService, type LogSettingsRequest, type TraceSettingRequest } from './gen/grpc_service_pb.ts';
 import type { GrpcCall } from './transport.ts';
 import { unary } from './unary.ts';
 
@@ -17,7 +13,7 @@ export function settingsCalls({ gateway, services }: CallContext): readonly Grpc
   const { logSettings, traceSetting } = GRPCInferenceService.method;
   return [
     unary(logSettings, async ({ settings }) => {
-      const { changes, error } = readLogChanges(settings);
+      const { changes, error } = readLogChange(logAsked(settings));
       const changed = await services.logSettings.change(changes);
       if (!changed.ok) return changed;
       return error === undefined
@@ -27,7 +23,7 @@ export function settingsCalls({ gateway, services }: CallContext): readonly Grpc
     unary(traceSetting, async ({ settings, modelName }) => {
       const refusal = modelName === '' ? undefined : traceModelRefusal(gateway, modelName);
       if (refusal !== undefined) return { ok: false, error: refusal };
-      const changed = await services.traceSettings.change(modelName, readTraceChange(askedOf(settings)));
+      const changed = await services.traceSettings.change(modelName, readTraceChange(traceAsked(settings)));
       if (!changed.ok) return changed;
       const shown = shownTraceSettings(changed.value).map(([name, values]) => [name, { value: [...values] }]);
       return { ok: true, value: { settings: Object.fromEntries(shown) } };
@@ -48,53 +44,35 @@ function shownLogSettings({ file, info, warning, error, verboseLevel, format }: 
   };
 }
 
-type Writable = { -readonly [Name in keyof LogSettings]?: LogSettings[Name] };
-type LogGiven = Readonly<Record<string, LogSettingValue>>;
-
-/** As over HTTP: those before the first that is wrong, and what is wrong with that. */
-function readLogChanges(given: LogGiven): { readonly changes: LogChanges; readonly error: ErrorInfo | undefined } {
-  const changes: Writable = {};
-  try {
-    readInto(changes, given);
-    return { changes, error: undefined };
-  } catch (thrown) {
-    if (!(thrown instanceof NereidError)) throw thrown;
-    return { changes, error: errorInfo(thrown) };
-  }
-}
-
-const FLAGS = [
-  ['log_info', 'info'],
-  ['log_warning', 'warning'],
-  ['log_error', 'error'],
-] as const;
-
-function readInto(changes: Writable, given: LogGiven): void {
-  if (given.log_file !== undefined) throw new NereidError('UNSUPPORTED', LOG_FILE_REFUSED, { field: 'log_file' });
-  for (const [name, key] of FLAGS) {
-    const choice = given[name]?.parameterChoice;
-    if (choice === undefined) continue;
-    if (choice.case !== 'boolParam') throw wrong(name, `expect boolean for '${name}'`);
-    changes[key] = choice.value;
-  }
-  const level = given.log_verbose_level?.parameterChoice;
-  if (level !== undefined) {
-    if (level.case !== 'uint32Param' || level.value > LOG_VERBOSE_MAX) {
+function logAsked(settings: LogSettingsRequest['settings']): LogAsked {
+  const given = (name: string) => settings[name]?.parameterChoice;
+  return {
+    has: (name) => settings[name] !== undefined,
+    flag(name) {
+      const choice = given(name);
+      if (choice === undefined) return undefined;
+      if (choice.case === 'boolParam') return choice.value;
+      throw wrong(name, `expect boolean for '${name}'`);
+    },
+    verboseLevel() {
+      const choice = given('log_verbose_level');
+      if (choice === undefined) return undefined;
+      if (choice.case === 'uint32Param' && choice.value <= LOG_VERBOSE_MAX) return choice.value;
       throw wrong('log_verbose_level', "expect int32 for 'log_verbose_level'");
-    }
-    changes.verboseLevel = level.value;
-  }
-  const format = given.log_format?.parameterChoice;
-  if (format === undefined) return;
-  if (format.case !== 'stringParam') throw wrong('log_format', "expect string for 'log_format'");
-  const { value } = format;
-  if (value !== 'default' && value !== 'ISO8601')
-    throw wrong('log_format', `invalid argument for log_format, got: ${value}`);
-  changes.format = value;
+    },
+    format() {
+      const choice = given('log_format');
+      if (choice === undefined) return undefined;
+      if (choice.case !== 'stringParam') throw wrong('log_format', "expect string for 'log_format'");
+      const { value } = choice;
+      if (value === 'default' || value === 'ISO8601') return value;
+      throw wrong('log_format', `invalid argument for log_format, got: ${value}`);
+    },
+  };
 }
 
 /** An empty list clears a setting. */
-function askedOf(settings: TraceSettingRequest['settings']): TraceAsked {
+function traceAsked(settings: TraceSettingRequest['settings']): TraceAsked {
   return {
     has: (name) => settings[name] !== undefined,
     levels(name) {

@@ -1,7 +1,7 @@
-import { type ErrorInfo, errorInfo, type JsonMember, NereidError } from '@nereid/protocol';
-import type { LogSettings } from '@nereid/runtime';
+import { type JsonMember, NereidError } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { LOG_FILE_REFUSED, LOG_VERBOSE_MAX, type LogChanges, type ShownLogSettings } from '../log-settings.ts';
+import { type LogAsked, readLogChange } from '../log-change.ts';
+import { LOG_VERBOSE_MAX, type ShownLogSettings } from '../log-settings.ts';
 import { sendJson } from './errors.ts';
 import { type Members, refuse, withMembers } from './json-body.ts';
 import { flagValue, textValue, unsignedValue } from './json-member.ts';
@@ -15,7 +15,7 @@ export function logging({ services }: ServicesContext, reply: FastifyReply): voi
 /** POST /v2/logging: settings before one that is wrong hold all the same, as in Triton (HandleLogging). */
 export function setLogging(context: ServicesContext, request: FastifyRequest, reply: FastifyReply): void {
   withMembers(context, request, reply, false, async (members) => {
-    const { changes, error } = readLogChanges(members);
+    const { changes, error } = readLogChange(askedOf(members));
     const changed = await context.services.logSettings.change(changes);
     if (!changed.ok) refuse(context, reply, changed.error);
     else if (error !== undefined) refuse(context, reply, error);
@@ -38,43 +38,30 @@ function sendLogSettings(reply: FastifyReply, settings: ShownLogSettings): void 
   );
 }
 
-type Writable = { -readonly [Name in keyof LogSettings]?: LogSettings[Name] };
-
-/** The settings up to the first that is wrong, in Triton's order, and what is wrong with that. Null leaves one as it is. */
-function readLogChanges(members: Members): { readonly changes: LogChanges; readonly error: ErrorInfo | undefined } {
-  const changes: Writable = {};
-  try {
-    readInto(changes, members);
-    return { changes, error: undefined };
-  } catch (thrown) {
-    if (!(thrown instanceof NereidError)) throw thrown;
-    return { changes, error: errorInfo(thrown) };
-  }
-}
-
-function readInto(changes: Writable, members: Members): void {
+/** Null leaves a setting as it is. */
+function askedOf(members: Members): LogAsked {
   const given = (name: string) => members.get(name) ?? undefined;
-  if (given('log_file') !== undefined) throw new NereidError('UNSUPPORTED', LOG_FILE_REFUSED, { field: 'log_file' });
-  for (const [name, key] of FLAGS) {
-    const value = given(name);
-    if (value !== undefined) changes[key] = flagValue(value, name);
-  }
-  const level = given('log_verbose_level');
-  if (level !== undefined) changes.verboseLevel = verboseLevel(level);
-  const givenFormat = given('log_format');
-  if (givenFormat === undefined) return;
-  const format = textValue(givenFormat, 'log_format');
-  if (format !== 'default' && format !== 'ISO8601') {
-    throw new NereidError('UNAVAILABLE', `invalid argument for --log_format, got: ${format}`, { field: 'log_format' });
-  }
-  changes.format = format;
+  return {
+    has: (name) => given(name) !== undefined,
+    flag(name) {
+      const value = given(name);
+      return value === undefined ? undefined : flagValue(value, name);
+    },
+    verboseLevel() {
+      const value = given('log_verbose_level');
+      return value === undefined ? undefined : verboseLevel(value);
+    },
+    format() {
+      const value = given('log_format');
+      if (value === undefined) return undefined;
+      const format = textValue(value, 'log_format');
+      if (format === 'default' || format === 'ISO8601') return format;
+      throw new NereidError('UNAVAILABLE', `invalid argument for --log_format, got: ${format}`, {
+        field: 'log_format',
+      });
+    },
+  };
 }
-
-const FLAGS = [
-  ['log_info', 'info'],
-  ['log_warning', 'warning'],
-  ['log_error', 'error'],
-] as const;
 
 function verboseLevel(value: JsonMember): number {
   const level = unsignedValue(value, 'log_verbose_level');
