@@ -2,6 +2,7 @@
 import { NereidError } from './error.ts';
 import type { Parameters, ParameterValue } from './infer.ts';
 import type { GrpcParameter, GrpcParameters } from './v2-grpc-document.ts';
+import type { SharedMemoryPlace } from './v2-shared-memory.ts';
 
 const EMPTY_FINAL_RESPONSE = 'triton_enable_empty_final_response';
 
@@ -114,19 +115,12 @@ function wrongKind(name: string, expected: string): NereidError {
   });
 }
 
-/** A place in a registered shared memory region. */
-export interface GrpcSharedMemoryPlace {
-  readonly region: string;
-  readonly offset: number;
-  readonly byteSize: number;
-}
-
 /** The place that a tensor's parameters name, if they name one; `field` is the tensor's, for errors. */
 export function grpcSharedMemoryPlace(
   parameters: GrpcParameters,
   tensor: string,
   field: string,
-): GrpcSharedMemoryPlace | undefined {
+): SharedMemoryPlace | undefined {
   if (parameters.size === 0) return undefined;
   const region = parameters.get('shared_memory_region');
   const offset = parameters.get('shared_memory_offset');

@@ -110,9 +110,8 @@ function inputData(
       );
     }
     if (readSharedMemory === undefined) throw unknownRegion(place.region, field);
-    const byteSize = Number(place.byteSize);
-    progress.sharedBytes = addSharedBytes(progress.sharedBytes, byteSize, field);
-    return readSharedMemory(place.region, Number(place.offset), byteSize, field);
+    progress.sharedBytes = addSharedBytes(progress.sharedBytes, place.byteSize, field);
+    return readSharedMemory(place.region, place.offset, place.byteSize, field);
   }
   if (contents !== undefined) {
     if (rawInputContents.length > 0) {
@@ -146,8 +145,6 @@ function readOutput(
     const text = "output can't set both 'shared_memory_region' and 'classification'";
     throw new NereidError('INVALID_ARG', text, { field: `${field}.parameters` });
   }
-  const { region, offset, byteSize } = place;
-  if (readSharedMemory === undefined) throw unknownRegion(region, field);
-  const sharedMemory = { region, offset: Number(offset), byteSize: Number(byteSize) };
-  return { name, binary: true, classification, sharedMemory };
+  if (readSharedMemory === undefined) throw unknownRegion(place.region, field);
+  return { name, binary: true, classification, sharedMemory: place };
 }
