@@ -157,6 +157,11 @@ function byName(a: RegionInfo, b: RegionInfo): number {
   return a.name < b.name ? -1 : 1;
 }
 
+/** The status of a CUDA region that was asked for by name: there is never one. */
+export function cudaUnknown(name: string): ErrorInfo {
+  return { code: 'NOT_FOUND', message: `Unable to find cuda shared memory region: '${name}'` };
+}
+
 /** Of CUDA regions, which need a GPU that this server shares memory of: none can be registered (http_server.cc). */
 export function cudaRefusal(name: string): ErrorInfo {
   const message = `failed to register CUDA shared memory region: '${name}', GPUs not supported; use system shared memory`;

@@ -216,11 +216,7 @@ function serveStream(call: StreamCall, open: OpenCall): void {
   });
   stream.once('close', inbox.end);
   const bidi = {
-    metadata: info.metadata,
-    get signal() {
-      return info.signal;
-    },
-    msLeft: info.msLeft,
+    ...info,
     messages: inbox.messages,
     stopping: parts.stopping,
     write: reply.message,

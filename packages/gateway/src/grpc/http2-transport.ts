@@ -17,7 +17,7 @@ import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { BytesInFlight } from '../bytes-in-flight.ts';
 import { type DoorTls, doorTlsOptions, watchDoorTls } from '../door-tls.ts';
 import { listenError } from '../listen-error.ts';
-import { listenerUrl } from '../listener-url.ts';
+import { listenerHost } from '../listener-url.ts';
 import { takeNoMore } from './call-reply.ts';
 import { SHUTTING_DOWN } from './call-status.ts';
 import { type ConnectionCare, type ConnectionRules, careForConnection } from './connection-care.ts';
@@ -183,7 +183,7 @@ function listen(server: Http2Server, { address, port }: Http2TransportOptions): 
     server.once('error', refuse);
     server.listen(port, address, () => {
       server.off('error', refuse);
-      resolve({ url: listenerUrl(server.address() as AddressInfo).replace('http://', '') });
+      resolve({ url: listenerHost(server.address() as AddressInfo) });
     });
   });
 }

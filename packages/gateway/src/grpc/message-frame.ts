@@ -4,11 +4,17 @@ import type { MessageBytes } from './transport.ts';
 /** Up to so many bytes, copying a message's parts into one write is cheaper than several writes. */
 const JOINED_BYTES_MAX = 65_536;
 
+export function messageLength(message: MessageBytes): number {
+  if (message instanceof Uint8Array) return message.byteLength;
+  let length = 0;
+  for (const part of message) length += part.byteLength;
+  return length;
+}
+
 /** The message behind its prefix, in as few pieces as are worth their copy. */
 export function framed(message: MessageBytes, compressed: boolean): readonly Uint8Array[] {
   const parts = message instanceof Uint8Array ? [message] : message;
-  let length = 0;
-  for (const part of parts) length += part.byteLength;
+  const length = messageLength(parts);
   const [first = new Uint8Array(0), ...others] = parts;
   const joined = length <= JOINED_BYTES_MAX ? length : first.byteLength <= JOINED_BYTES_MAX ? first.byteLength : 0;
   const head = Buffer.allocUnsafe(PREFIX_BYTES + joined);

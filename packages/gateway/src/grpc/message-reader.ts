@@ -1,4 +1,4 @@
-import { type BodyBytes, createBodyBytes } from '../http/body-bytes.ts';
+import { type BodyBytes, createBodyBytes } from '../body-bytes.ts';
 
 /** One byte that tells whether the message is compressed, four with its length. */
 export const PREFIX_BYTES = 5;
@@ -20,7 +20,7 @@ export interface MessageReader {
   readonly partial: boolean;
 }
 
-/** A length by itself takes no memory: a large message is gathered as it comes (http/body-bytes.ts). */
+/** A length by itself takes no memory: a large message is gathered as it comes (body-bytes.ts). */
 export function createMessageReader({ bytes_max, message, tooLarge }: MessageReaderOptions): MessageReader {
   /** Of a prefix that is not whole yet. */
   let head: Buffer = EMPTY;

@@ -1,5 +1,5 @@
 import type { Result } from '../result.ts';
-import { cudaRefusal } from '../shared-memory.ts';
+import { cudaRefusal, cudaUnknown } from '../shared-memory.ts';
 import type { CallContext } from './call-context.ts';
 import { GRPCInferenceService } from './gen/grpc_service_pb.ts';
 import type { CallResult, GrpcCall } from './transport.ts';
@@ -22,11 +22,9 @@ export function sharedMemoryCalls({ sharedMemory }: Pick<CallContext, 'sharedMem
       emptied(sharedMemory.register({ name, key, offset: Number(offset), byteSize: Number(byteSize) })),
     ),
     unary(method.systemSharedMemoryUnregister, ({ name }) => emptied(sharedMemory.unregister(name))),
-    unary(method.cudaSharedMemoryStatus, ({ name }) => {
-      if (name === '') return { ok: true, value: {} };
-      const message = `Unable to find cuda shared memory region: '${name}'`;
-      return { ok: false, error: { code: 'NOT_FOUND', message } };
-    }),
+    unary(method.cudaSharedMemoryStatus, ({ name }) =>
+      name === '' ? { ok: true, value: {} } : { ok: false, error: cudaUnknown(name) },
+    ),
     unary(method.cudaSharedMemoryRegister, ({ name }) => ({ ok: false, error: cudaRefusal(name) })),
     unary(method.cudaSharedMemoryUnregister, () => ({ ok: true, value: {} })),
   ];

@@ -15,6 +15,7 @@ import { answerOutputs } from '../answer-outputs.ts';
 import type { CallContext } from './call-context.ts';
 import { SHUTTING_DOWN } from './call-status.ts';
 import type { InferRequestContext } from './infer-request.ts';
+import { messageLength } from './message-frame.ts';
 import {
   type AskedInfer,
   endMessage,
@@ -182,7 +183,7 @@ function takeOutcome(stream: InferStream, request: number, asked: AskedInfer, ou
 }
 
 function letGo(stream: InferStream, request: number, message: MessageBytes, last: boolean): void {
-  write(stream, stream.order.answer(request, message, byteLength(message), last));
+  write(stream, stream.order.answer(request, message, messageLength(message), last));
 }
 
 /** Writes what is let go by the order, and sees what that changes. */
@@ -202,8 +203,4 @@ function write(stream: InferStream, messages: readonly MessageBytes[]): void {
   stream.call.holds(stream.order.bytes);
   settle(stream);
   stream.wake();
-}
-
-function byteLength(message: MessageBytes): number {
-  return message instanceof Uint8Array ? message.byteLength : message.reduce((sum, part) => sum + part.byteLength, 0);
 }

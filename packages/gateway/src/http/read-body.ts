@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { bodyTooLarge } from '@nereid/protocol';
-import { createBodyBytes } from './body-bytes.ts';
+import { createBodyBytes } from '../body-bytes.ts';
 import { bodyCoding } from './content-coding.ts';
 import type { Inflate, Inflated } from './inflate.ts';
 import { dropBytes, type RequestBytes, takeBytes } from './request-bytes.ts';

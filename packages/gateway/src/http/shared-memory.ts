@@ -1,7 +1,7 @@
 import { type ErrorInfo, type JsonMember, NereidError } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Result } from '../result.ts';
-import { cudaRefusal, type RegionInfo } from '../shared-memory.ts';
+import { cudaRefusal, cudaUnknown, type RegionInfo } from '../shared-memory.ts';
 import { sendJson } from './errors.ts';
 import type { InferContext } from './infer.ts';
 import { type JsonBodyContext, type Members, refuse, withMembers } from './json-body.ts';
@@ -40,9 +40,8 @@ export function systemUnregister(context: SharedMemoryContext, request: FastifyR
 /** GET /v2/cudasharedmemory[/region/{r}]/status: there is never one. */
 export function cudaStatus(context: SharedMemoryContext, request: FastifyRequest, reply: FastifyReply): void {
   const name = regionOf(request);
-  const message = `Unable to find cuda shared memory region: '${name}'`;
   if (name === '') sendJson(reply, '[]');
-  else refuse(context, reply, { code: 'NOT_FOUND', message });
+  else refuse(context, reply, cudaUnknown(name));
 }
 
 /** POST /v2/cudasharedmemory/region/{r}/register */
