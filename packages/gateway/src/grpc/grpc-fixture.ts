@@ -17,9 +17,8 @@ import {
   Metadata,
   type ServiceError,
 } from '@grpc/grpc-js';
-import { createLog, systemClock } from '@nereid/runtime';
+import { doorFixture } from '../door-fixture.ts';
 import { type FixtureOptions, type GatewayFixture, gatewayFixture } from '../gateway-fixture.ts';
-import { servicesFixture } from '../services-fixture.ts';
 import { createGrpcServer, type GrpcServerOptions } from './server.ts';
 import type { GrpcTransport } from './transport.ts';
 import { pathOf } from './unary.ts';
@@ -47,14 +46,7 @@ export async function grpcFixture(
 ): Promise<GrpcFixture> {
   const fixture = await gatewayFixture(options);
   const grpc = createGrpcServer({
-    gateway: fixture.gateway,
-    services: servicesFixture(fixture.directory),
-    clock: systemClock(),
-    log: createLog({ level: 'silent' }),
-    serverId: 'triton',
-    version: '0.1.0',
-    address: '127.0.0.1',
-    port: 0,
+    ...doorFixture(fixture),
     ...options.grpc,
   });
   const { url } = await grpc.listen();

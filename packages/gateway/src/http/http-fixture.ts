@@ -1,8 +1,7 @@
 /** An HTTP server over a gateway fixture, and plain sockets to talk to it; only tests import this. */
 import { connect, type Socket } from 'node:net';
-import { createLog, systemClock } from '@nereid/runtime';
+import { doorFixture } from '../door-fixture.ts';
 import { type FixtureOptions, type GatewayFixture, gatewayFixture } from '../gateway-fixture.ts';
-import { servicesFixture } from '../services-fixture.ts';
 import { createHttpServer, type HttpServer, type HttpServerOptions } from './server.ts';
 
 export interface HttpFixture extends GatewayFixture {
@@ -14,14 +13,7 @@ export async function httpFixture(
 ): Promise<HttpFixture> {
   const fixture = await gatewayFixture(options);
   const http = createHttpServer({
-    gateway: fixture.gateway,
-    services: servicesFixture(fixture.directory),
-    clock: systemClock(),
-    log: createLog({ level: 'silent' }),
-    serverId: 'triton',
-    version: '0.1.0',
-    address: '127.0.0.1',
-    port: 0,
+    ...doorFixture(fixture),
     maxInputBytes: 1_000_000,
     ...options.http,
   });
