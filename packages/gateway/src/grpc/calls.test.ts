@@ -1,10 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { DataType } from '@nereid/config/model_config_pb.js';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createBytesInFlight } from '../bytes-in-flight.ts';
+import { doorFixture } from '../door-fixture.ts';
 import { identity, modelRecord, readyVersion, SIMPLE } from '../gateway-fixture.ts';
+import { createSharedMemory } from '../shared-memory.ts';
+import { grpcCalls } from './calls.ts';
 import { GRPCInferenceService } from './gen/grpc_service_pb.ts';
 import { Health, HealthCheckResponse_ServingStatus as ServingStatus } from './gen/health_pb.ts';
 import { ask, askBytes, type GrpcFixture, grpcFixture } from './grpc-fixture.ts';
+import { pathOf } from './unary.ts';
 
 const { method } = GRPCInferenceService;
 
@@ -118,7 +123,7 @@ describe('a call that is not served', () => {
     expect(asked).toMatchObject({ code: 12, details: 'unknown method /grpc.health.v1.Health/Watch' });
   });
 
-  it('with a message that is none', async () => {
+  it('with a message that is none is refused', async () => {
     fixture = await grpcFixture({ models: MODELS });
     const asked = await askBytes(
       fixture.client(),
@@ -127,6 +132,19 @@ describe('a call that is not served', () => {
     );
     expect(asked).toMatchObject({ code: 3, detail: 'INVALID_ARG; field=message' });
   });
+});
+
+it('every method of the services is served, once', async () => {
+  fixture = await grpcFixture();
+  const sharedMemory = createSharedMemory(false);
+  const served = grpcCalls({
+    ...doorFixture(fixture),
+    sharedMemory,
+    bytesInFlight: createBytesInFlight(1),
+    forwards: undefined,
+  });
+  const methods = [...GRPCInferenceService.methods, ...Health.methods];
+  expect(served.map(({ path }) => path).sort()).toEqual(methods.map(pathOf).sort());
 });
 
 it('the .proto files have the services that clients know', () => {

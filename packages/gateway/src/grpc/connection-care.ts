@@ -84,7 +84,7 @@ function watchPings(session: ServerHttp2Session, rules: ConnectionRules, clock: 
   };
 }
 
-/** Node's own timers, as for all that ends connections: they keep no process alive. */
+/** By Node's own timers, as the age: they keep no process alive. */
 function keepAlive(session: ServerHttp2Session, rules: ConnectionRules, calls: Calls) {
   let bytesRead = 0;
   let pings = 0;
