@@ -4,6 +4,7 @@ import { type ErrorInfo, errorInfo, NereidError } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { BytesInFlight } from '../bytes-in-flight.ts';
 import { createLeaving } from '../leave-signal.ts';
+import type { Result } from '../result.ts';
 import { type CallBytes, createCallBytes } from './call-bytes.ts';
 import { callMetadata, callTimeoutUs } from './call-metadata.ts';
 import { type CallReply, createCallReply } from './call-reply.ts';
@@ -19,7 +20,7 @@ import {
 import { type AnswerCompression, answerCompression, decompressed, type Plain } from './message-compression.ts';
 import { createMessageInbox } from './message-inbox.ts';
 import { createMessageReader, PREFIX_BYTES } from './message-reader.ts';
-import type { CallInfo, CallMetadata, CallResult, GrpcCall, MessageBytes, StreamCall, UnaryCall } from './transport.ts';
+import type { CallInfo, CallMetadata, GrpcCall, MessageBytes, StreamCall, UnaryCall } from './transport.ts';
 
 export interface CallParts {
   readonly clock: Clock;
@@ -151,7 +152,7 @@ function serveUnary(call: UnaryCall, open: OpenCall): void {
   const { message_bytes_max: bytes_max } = parts;
   let taken = false;
 
-  const answer = (result: CallResult<MessageBytes>) => {
+  const answer = (result: Result<MessageBytes>) => {
     if (reply.over) return;
     if (result.ok) {
       void reply.message(result.value);

@@ -8,14 +8,15 @@ import {
   readGrpcInferDocument,
 } from '@nereid/protocol';
 import { answerOutputs } from '../answer-outputs.ts';
+import type { Result } from '../result.ts';
 import type { CallContext } from './call-context.ts';
 import { findModel } from './find-model.ts';
 import { GRPCInferenceService } from './gen/grpc_service_pb.ts';
 import { inferRequest } from './infer-request.ts';
-import type { CallInfo, CallResult, GrpcCall, MessageBytes } from './transport.ts';
+import type { CallInfo, GrpcCall, MessageBytes } from './transport.ts';
 import { pathOf } from './unary.ts';
 
-type Answer = CallResult<MessageBytes>;
+type Answer = Result<MessageBytes>;
 
 /** ModelInfer, by the hand-written codec (protocol/v2-grpc-request.ts, v2-grpc-response.ts). */
 export function inferCalls(context: CallContext): readonly GrpcCall[] {

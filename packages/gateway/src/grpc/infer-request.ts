@@ -2,9 +2,10 @@ import { LIMITS } from '@nereid/config';
 import { type DecodedGrpcRequest, decodeGrpcInferRequest, type GrpcInferDocument } from '@nereid/protocol';
 import { type ForwardsHeader, withForwardedHeaders } from '../header-forward.ts';
 import type { ModelFound } from '../model-lookup.ts';
+import type { Result } from '../result.ts';
 import { type SharedUse, useSharedMemory } from '../shared-use.ts';
 import type { CallContext } from './call-context.ts';
-import type { CallMetadata, CallResult } from './transport.ts';
+import type { CallMetadata } from './transport.ts';
 
 const REQUEST_LIMITS = { elements_max: LIMITS.json_elements_max, bytes_max: LIMITS.grpc_message_bytes_max };
 
@@ -24,7 +25,7 @@ export function inferRequest(
   document: GrpcInferDocument,
   found: ModelFound,
   metadata: CallMetadata,
-): CallResult<CalledInfer> {
+): Result<CalledInfer> {
   const modelVersion = document.modelVersion === '' ? '' : found.version;
   const { read: readSharedMemory, bytesRead } = sharedMemory;
   const decoded = decodeGrpcInferRequest(document, { modelVersion, limits: REQUEST_LIMITS, readSharedMemory });

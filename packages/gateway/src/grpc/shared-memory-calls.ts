@@ -2,7 +2,7 @@ import type { Result } from '../result.ts';
 import { cudaRefusal, cudaUnknown } from '../shared-memory.ts';
 import type { CallContext } from './call-context.ts';
 import { GRPCInferenceService } from './gen/grpc_service_pb.ts';
-import type { CallResult, GrpcCall } from './transport.ts';
+import type { GrpcCall } from './transport.ts';
 import { unary } from './unary.ts';
 
 /** Regions of shared memory, the same as over HTTP (shared_memory_manager.cc). */
@@ -30,6 +30,6 @@ export function sharedMemoryCalls({ sharedMemory }: Pick<CallContext, 'sharedMem
   ];
 }
 
-function emptied(result: Result<undefined>): CallResult<object> {
+function emptied(result: Result<undefined>): Result<object> {
   return result.ok ? { ok: true, value: {} } : result;
 }

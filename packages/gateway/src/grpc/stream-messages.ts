@@ -10,10 +10,11 @@ import {
   readGrpcInferDocument,
 } from '@nereid/protocol';
 import type { ModelFound } from '../model-lookup.ts';
+import type { Result } from '../result.ts';
 import type { CallContext } from './call-context.ts';
 import { findModel } from './find-model.ts';
 import { type CalledInfer, type InferRequestContext, inferRequest } from './infer-request.ts';
-import type { CallMetadata, CallResult, MessageBytes } from './transport.ts';
+import type { CallMetadata, MessageBytes } from './transport.ts';
 
 /** A request of a stream, as far as it could be read. */
 export interface AskedInfer {
@@ -23,7 +24,7 @@ export interface AskedInfer {
   readonly modelVersion: string;
   /** Its model may give any number of answers. */
   readonly decoupled: boolean;
-  readonly read: CallResult<ReadInfer>;
+  readonly read: Result<ReadInfer>;
 }
 
 export interface ReadInfer extends CalledInfer {

@@ -4,6 +4,7 @@
  */
 import type { ErrorInfo } from '@nereid/protocol';
 import type { LeaveSignal } from '../leave-signal.ts';
+import type { Result } from '../result.ts';
 
 /** What came with a call. Names are in lower case; several values of one name are one text with `, ` between. */
 export interface CallMetadata {
@@ -24,10 +25,6 @@ export interface CallInfo {
   msLeft(): number;
 }
 
-export type CallResult<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly error: ErrorInfo };
-
 /** One message as it travels; in parts where joining them would copy much. */
 export type MessageBytes = Uint8Array | readonly Uint8Array[];
 
@@ -42,7 +39,7 @@ interface CallNames {
 export interface UnaryCall extends CallNames {
   readonly kind: 'unary';
   /** Whatever it throws is answered as an error; it is logged unless it is a NereidError. */
-  handle(request: Uint8Array, info: CallInfo): CallResult<MessageBytes> | Promise<CallResult<MessageBytes>>;
+  handle(request: Uint8Array, info: CallInfo): Result<MessageBytes> | Promise<Result<MessageBytes>>;
 }
 
 /** Any number of messages each way. */

@@ -8,7 +8,8 @@ import {
   toBinary,
 } from '@bufbuild/protobuf';
 import { NereidError, thrownText } from '@nereid/protocol';
-import type { CallInfo, CallResult, UnaryCall } from './transport.ts';
+import type { Result } from '../result.ts';
+import type { CallInfo, UnaryCall } from './transport.ts';
 
 /** A method of the generated services with one request and one answer. */
 interface UnaryMethod<I extends DescMessage, O extends DescMessage> extends Pick<DescMethod, 'name' | 'parent'> {
@@ -31,9 +32,9 @@ export function unary<I extends DescMessage, O extends DescMessage>(
   handle: (
     request: MessageShape<I>,
     info: CallInfo,
-  ) => CallResult<MessageInitShape<O>> | Promise<CallResult<MessageInitShape<O>>>,
+  ) => Result<MessageInitShape<O>> | Promise<Result<MessageInitShape<O>>>,
 ): UnaryCall {
-  const encoded = (result: CallResult<MessageInitShape<O>>): CallResult<Uint8Array> =>
+  const encoded = (result: Result<MessageInitShape<O>>): Result<Uint8Array> =>
     result.ok ? { ok: true, value: toBinary(method.output, create(method.output, result.value)) } : result;
   return {
     kind: 'unary',
