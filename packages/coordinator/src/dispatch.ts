@@ -2,8 +2,6 @@ import {
   CANCELLED,
   type CancelMessage,
   compareEpochs,
-  type DoneEntry,
-  type DoneMessage,
   type ErrorInfo,
   type FailureReason,
   type ProcessId,
@@ -12,34 +10,14 @@ import {
 } from '@nereid/protocol';
 import type { Timer } from '@nereid/runtime';
 import { type BatchTimes, type Decision, type InstanceKey, nextMeanTimes, type ScheduleEvent } from '@nereid/scheduler';
+import { createBatchEnds } from './batch-ends.ts';
 import { createInstancePlaces } from './instance-places.ts';
-import { countExecution, countFailure, countSuccess } from './model-statistics.ts';
+import { countFailure } from './model-statistics.ts';
+import { createRequestEntries, type Entry } from './request-entries.ts';
 import { DEADLINE_PASSED, INSTANCE_LOST } from './request-error.ts';
-import { countResponses, countWholeAnswers } from './response-counts.ts';
 import { createRunningElsewhere } from './running-elsewhere.ts';
-import {
-  batchTimes,
-  behindOthers,
-  executeMessage,
-  hasRun,
-  outSinceUs,
-  type SentBatch,
-  unlistedBatches,
-} from './sent-batch.ts';
+import { batchTimes, behindOthers, executeMessage, outSinceUs, type SentBatch, unlistedBatches } from './sent-batch.ts';
 import type { OwnedRequest, QueueParts, VersionQueue } from './version-queue.ts';
-
-interface Entry {
-  readonly request: OwnedRequest;
-  running: boolean;
-  /** While running: in this batch, or elsewhere at that worker. */
-  batch: SentBatch | undefined;
-  elsewhere: ProcessId | undefined;
-  /** While running: not to run again, should its batch be lost. */
-  cancelled: boolean;
-  /** Batches lost with this request in them. */
-  losses: number;
-  deadline: Timer | undefined;
-}
 
 /** A request whose batch is lost is tried once more; the second loss may be its own doing. */
 const LOSSES_MAX = 1;
@@ -48,7 +26,7 @@ const NOTHING: ReadonlySet<string> = new Set();
 
 export function createVersionQueue(parts: QueueParts): VersionQueue {
   const { clock, mailbox, scheduler, statistics } = parts;
-  const entries = new Map<string, Entry>();
+  const entries = createRequestEntries(clock, parts.idle);
   const batches = new Map<number, SentBatch>();
   const elsewhere = createRunningElsewhere();
   let closed = false;
@@ -102,9 +80,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     batches.set(batch.number, batch);
     for (const request of requests) {
       const entry = entries.get(request.id);
-      if (entry === undefined) continue;
-      run(entry);
-      entry.batch = batch;
+      if (entry !== undefined) entries.run(entry, batch);
     }
     mailbox.send(instance.worker, executeMessage(parts, batch, instance.index), (reason) => {
       if (reason === 'gone') self.workerGone(instance.worker);
@@ -127,30 +103,12 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     return batch;
   };
 
-  const run = (entry: Entry) => {
-    entry.running = true;
-    entry.deadline?.cancel();
-    entry.deadline = undefined;
-  };
-
-  /** It runs at that worker already, in a batch of an earlier owner. */
-  const runElsewhere = (entry: Entry, worker: ProcessId) => {
-    run(entry);
-    entry.elsewhere = worker;
-  };
-
-  const forget = (id: string) => {
-    entries.get(id)?.deadline?.cancel();
-    entries.delete(id);
-    if (entries.size === 0) parts.idle();
-  };
-
   /** Ends a request that no worker answers. */
   const end = (request: OwnedRequest, error: ErrorInfo, reason: FailureReason) => {
-    if (!entries.has(request.id)) return;
+    if (entries.get(request.id) === undefined) return;
     countFailure(statistics, reason, request.arrivedUs, clock.nowUs());
     parts.answer(request.message, error);
-    forget(request.id);
+    entries.forget(request.id);
   };
 
   /** The worker's mailbox is at its limit: answered as a full queue. */
@@ -177,15 +135,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
 
   const enqueue = (entry: Entry) => {
     const { request } = entry;
-    entry.running = false;
-    entry.batch = undefined;
-    entry.elsewhere = undefined;
-    if (request.deadlineUs !== undefined) {
-      entry.deadline = clock.at(request.deadlineUs, () => {
-        entry.deadline = undefined;
-        leave(request.id, DEADLINE_PASSED, 'REJECTED');
-      });
-    }
+    entries.queue(entry, () => leave(request.id, DEADLINE_PASSED, 'REJECTED'));
     step({ type: 'arrived', request });
   };
 
@@ -199,67 +149,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     return true;
   };
 
-  /** `sentUs`: when its batch was sent, as far as is known. */
-  const settle = (request: OwnedRequest, sentUs: number, done: DoneEntry, message: DoneMessage) => {
-    switch (done.result) {
-      case 'ok':
-        countSuccess(statistics, request.rows, request.arrivedUs, sentUs, clock.nowUs(), message.timing);
-        break;
-      case 'error':
-        countFailure(statistics, 'BACKEND', request.arrivedUs, clock.nowUs());
-        break;
-      case 'cancelled':
-        countFailure(statistics, 'CANCELED', request.arrivedUs, clock.nowUs());
-        break;
-      case 'duplicate':
-        // The first copy is counted where it runs.
-        break;
-      case 'blob': {
-        // Nothing was executed; its sender has the data and sends it again (R29).
-        const entry = entries.get(request.id);
-        if (entry === undefined) return;
-        if (entry.cancelled) {
-          end(request, CANCELLED, 'CANCELED');
-          return;
-        }
-        forget(request.id);
-        mailbox.send(request.message.replyTo, { kind: 'missing', model: parts.model, id: request.id });
-        return;
-      }
-      case 'noslot': {
-        // Its worker takes no more: it runs elsewhere, which is no loss.
-        const entry = entries.get(request.id);
-        if (entry !== undefined) requeue(entry);
-        return;
-      }
-      default:
-        end(request, { code: 'INTERNAL', message: `the worker did not run the request: ${done.result}` }, 'OTHER');
-        return;
-    }
-    forget(request.id);
-  };
-
-  /** `rows`: of the requests that were in the batch when it ran. */
-  const countBatch = ({ timing, entries: done, responses }: DoneMessage, rows: number) => {
-    countExecution(statistics, rows, timing, clock.wallMs());
-    if (responses !== undefined) countResponses(statistics.responses, responses);
-    else if (parts.decoupled) countWholeAnswers(statistics.responses, done, timing);
-  };
-
-  /** Of a batch that an earlier owner sent, or this one before its worker was held for gone. */
-  const otherDone = (message: DoneMessage) => {
-    let rows = 0;
-    for (const done of message.entries) {
-      const entry = entries.get(done.id);
-      // What has not come here again is one row for all that is known of it.
-      if (hasRun(done)) rows += entry?.request.rows ?? 1;
-      if (elsewhere.worker(done.id) !== message.worker) continue;
-      elsewhere.delete(done.id);
-      if (entry?.elsewhere === message.worker) settle(entry.request, entry.request.arrivedUs, done, message);
-    }
-    if (message.executed) countBatch(message, rows);
-    places.otherLeft(`${message.worker}/${message.instance}`);
-  };
+  const ends = createBatchEnds({ queue: parts, entries, elsewhere, end, retry, requeue });
 
   /** What the worker no longer runs is queued again; what it runs already is not run a second time. */
   const takeOver = (worker: ProcessId, running: ReadonlySet<string>) => {
@@ -267,7 +157,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     for (const id of found) {
       const entry = entries.get(id);
       if (entry === undefined || entry.running) continue;
-      runElsewhere(entry, worker);
+      entries.runElsewhere(entry, worker);
       step({ type: 'cancelled', id });
     }
     return over.flatMap((id) => {
@@ -295,21 +185,12 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     get pending() {
       return scheduler.waiting + behindOthers(batches.values());
     },
-    knows: (id) => entries.has(id),
+    knows: (id) => entries.get(id) !== undefined,
     arrive(request) {
-      const entry: Entry = {
-        request,
-        running: false,
-        batch: undefined,
-        elsewhere: undefined,
-        cancelled: false,
-        losses: 0,
-        deadline: undefined,
-      };
-      entries.set(request.id, entry);
+      const entry = entries.add(request);
       const worker = elsewhere.worker(request.id);
       if (worker === undefined) enqueue(entry);
-      else runElsewhere(entry, worker);
+      else entries.runElsewhere(entry, worker);
     },
     cancel(message) {
       const entry = entries.get(message.id);
@@ -341,25 +222,15 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     done(message) {
       const sent = batches.get(message.batch);
       if (sent?.worker !== message.worker || compareEpochs(sent.epoch, message.epoch) !== 0) {
-        otherDone(message);
+        ends.endedElsewhere(message);
+        places.otherLeft(`${message.worker}/${message.instance}`);
         return;
       }
       const batch = closeBatch(message.batch);
       if (batch === undefined) return;
       if (message.executed) means = nextMeanTimes(means, batchTimes(message.timing, clock.nowUs() - batch.sentUs));
       if (message.entries.some(({ result }) => result === 'noslot')) places.withdraw(message.worker);
-      let rows = 0;
-      for (const [index, request] of batch.requests.entries()) {
-        const inOrder = message.entries[index];
-        const result = inOrder?.id === request.id ? inOrder : message.entries.find(({ id }) => id === request.id);
-        if (result === undefined) {
-          retry(request);
-          continue;
-        }
-        if (hasRun(result)) rows += request.rows;
-        settle(request, batch.sentUs, result, message);
-      }
-      if (message.executed) countBatch(message, rows);
+      ends.ended(batch, message);
       places.offer(batch.instance);
     },
     undelivered(number, sent) {
@@ -373,7 +244,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       places.offer(known.instance);
     },
     failQueued(error) {
-      for (const [id, entry] of entries) if (!entry.running) leave(id, error, 'OTHER');
+      for (const { running, request } of entries) if (!running) leave(request.id, error, 'OTHER');
     },
     close(error) {
       places.clear();
@@ -382,7 +253,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     },
     abandon() {
       closed = true;
-      for (const id of [...entries.keys()]) forget(id);
+      for (const { request } of [...entries]) entries.forget(request.id);
       batches.clear();
       places.clear();
       dropWake();

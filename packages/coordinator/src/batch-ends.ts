@@ -1,0 +1,112 @@
+import { CANCELLED, type DoneEntry, type DoneMessage, type ErrorInfo, type FailureReason } from '@nereid/protocol';
+import { countExecution, countFailure, countSuccess } from './model-statistics.ts';
+import type { Entry, RequestEntries } from './request-entries.ts';
+import { countResponses, countWholeAnswers } from './response-counts.ts';
+import type { RunningElsewhere } from './running-elsewhere.ts';
+import { hasRun, type SentBatch } from './sent-batch.ts';
+import type { OwnedRequest, QueueParts } from './version-queue.ts';
+
+export interface BatchEndsParts {
+  readonly queue: QueueParts;
+  readonly entries: RequestEntries;
+  readonly elsewhere: RunningElsewhere;
+  /** Ends a request that no worker answers. */
+  readonly end: (request: OwnedRequest, error: ErrorInfo, reason: FailureReason) => void;
+  /** Puts the request of a lost batch back, or fails it. */
+  readonly retry: (request: OwnedRequest) => void;
+  /** As `retry` where its batch was not lost. */
+  readonly requeue: (entry: Entry) => void;
+}
+
+/** What a worker's `done` means for the requests of its batch, and what is counted of it. */
+export interface BatchEnds {
+  /** Of a batch of this owner, which is taken off its instance already. */
+  ended(batch: SentBatch, message: DoneMessage): void;
+  /** Of a batch that an earlier owner sent, or this one before its worker was held for gone. */
+  endedElsewhere(message: DoneMessage): void;
+}
+
+export function createBatchEnds(parts: BatchEndsParts): BatchEnds {
+  const { entries, elsewhere, end } = parts;
+  const { clock, decoupled, mailbox, model, statistics } = parts.queue;
+
+  /** `sentUs`: when its batch was sent, as far as is known. */
+  const settle = (request: OwnedRequest, sentUs: number, done: DoneEntry, message: DoneMessage) => {
+    switch (done.result) {
+      case 'ok':
+        countSuccess(statistics, request.rows, request.arrivedUs, sentUs, clock.nowUs(), message.timing);
+        break;
+      case 'error':
+        countFailure(statistics, 'BACKEND', request.arrivedUs, clock.nowUs());
+        break;
+      case 'cancelled':
+        countFailure(statistics, 'CANCELED', request.arrivedUs, clock.nowUs());
+        break;
+      case 'duplicate':
+        // The first copy is counted where it runs.
+        break;
+      case 'blob':
+        notFound(request);
+        return;
+      case 'noslot': {
+        // Its worker takes no more: it runs elsewhere, which is no loss.
+        const entry = entries.get(request.id);
+        if (entry !== undefined) parts.requeue(entry);
+        return;
+      }
+      default:
+        end(request, { code: 'INTERNAL', message: `the worker did not run the request: ${done.result}` }, 'OTHER');
+        return;
+    }
+    entries.forget(request.id);
+  };
+
+  /** Nothing was executed; its sender has the data and sends it again (R29). */
+  const notFound = (request: OwnedRequest) => {
+    const { id, message } = request;
+    const entry = entries.get(id);
+    if (entry === undefined) return;
+    if (entry.cancelled) {
+      end(request, CANCELLED, 'CANCELED');
+      return;
+    }
+    entries.forget(id);
+    mailbox.send(message.replyTo, { kind: 'missing', model, id });
+  };
+
+  /** `rows`: of the requests that were in the batch when it ran. */
+  const countBatch = ({ timing, entries: done, responses }: DoneMessage, rows: number) => {
+    countExecution(statistics, rows, timing, clock.wallMs());
+    if (responses !== undefined) countResponses(statistics.responses, responses);
+    else if (decoupled) countWholeAnswers(statistics.responses, done, timing);
+  };
+
+  return {
+    ended(batch, message) {
+      let rows = 0;
+      for (const [index, request] of batch.requests.entries()) {
+        const inOrder = message.entries[index];
+        const result = inOrder?.id === request.id ? inOrder : message.entries.find(({ id }) => id === request.id);
+        if (result === undefined) {
+          parts.retry(request);
+          continue;
+        }
+        if (hasRun(result)) rows += request.rows;
+        settle(request, batch.sentUs, result, message);
+      }
+      if (message.executed) countBatch(message, rows);
+    },
+    endedElsewhere(message) {
+      let rows = 0;
+      for (const done of message.entries) {
+        const entry = entries.get(done.id);
+        // What has not come here again is one row for all that is known of it.
+        if (hasRun(done)) rows += entry?.request.rows ?? 1;
+        if (elsewhere.worker(done.id) !== message.worker) continue;
+        elsewhere.delete(done.id);
+        if (entry?.elsewhere === message.worker) settle(entry.request, entry.request.arrivedUs, done, message);
+      }
+      if (message.executed) countBatch(message, rows);
+    },
+  };
+}

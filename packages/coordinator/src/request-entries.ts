@@ -1,0 +1,89 @@
+import type { ProcessId } from '@nereid/protocol';
+import type { Clock, Timer } from '@nereid/runtime';
+import type { SentBatch } from './sent-batch.ts';
+import type { OwnedRequest } from './version-queue.ts';
+
+/** What a version's queue knows of a request beside the request itself. */
+export interface Entry {
+  readonly request: OwnedRequest;
+  running: boolean;
+  /** While running: in this batch, or elsewhere at that worker. */
+  batch: SentBatch | undefined;
+  elsewhere: ProcessId | undefined;
+  /** While running: not to run again, should its batch be lost. */
+  cancelled: boolean;
+  /** Batches lost with this request in them. */
+  losses: number;
+  deadline: Timer | undefined;
+}
+
+/** The requests of one model version that have no outcome yet, in order of arrival, each with its deadline's timer while it is queued. */
+export interface RequestEntries extends Iterable<Entry> {
+  readonly size: number;
+  get(id: string): Entry | undefined;
+  add(request: OwnedRequest): Entry;
+  /** It is queued, for the first time or again; `late` is called once its deadline passes there. */
+  queue(entry: Entry, late: () => void): void;
+  run(entry: Entry, batch: SentBatch): void;
+  /** It runs at that worker already, in a batch of an earlier owner. */
+  runElsewhere(entry: Entry, worker: ProcessId): void;
+  forget(id: string): void;
+}
+
+/** `idle` is called when the last one is forgotten. */
+export function createRequestEntries(clock: Clock, idle: () => void): RequestEntries {
+  const entries = new Map<string, Entry>();
+
+  const noDeadline = (entry: Entry) => {
+    entry.deadline?.cancel();
+    entry.deadline = undefined;
+  };
+
+  return {
+    [Symbol.iterator]: () => entries.values(),
+    get size() {
+      return entries.size;
+    },
+    get: (id) => entries.get(id),
+    add(request) {
+      const entry: Entry = {
+        request,
+        running: false,
+        batch: undefined,
+        elsewhere: undefined,
+        cancelled: false,
+        losses: 0,
+        deadline: undefined,
+      };
+      entries.set(request.id, entry);
+      return entry;
+    },
+    queue(entry, late) {
+      entry.running = false;
+      entry.batch = undefined;
+      entry.elsewhere = undefined;
+      const { deadlineUs } = entry.request;
+      if (deadlineUs === undefined) return;
+      entry.deadline = clock.at(deadlineUs, () => {
+        entry.deadline = undefined;
+        late();
+      });
+    },
+    run(entry, batch) {
+      entry.running = true;
+      entry.batch = batch;
+      noDeadline(entry);
+    },
+    runElsewhere(entry, worker) {
+      entry.running = true;
+      entry.elsewhere = worker;
+      noDeadline(entry);
+    },
+    forget(id) {
+      const entry = entries.get(id);
+      if (entry !== undefined) noDeadline(entry);
+      entries.delete(id);
+      if (entries.size === 0) idle();
+    },
+  };
+}
