@@ -47,7 +47,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     if (closed) return;
     switch (decision.type) {
       case 'dispatch':
-        dispatch(decision.instance, decision.batch);
+        dispatch(decision);
         break;
       case 'reject':
         end(decision.request, withRequestId(decision.request.message.request, decision.error), 'REJECTED');
@@ -62,7 +62,11 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     }
   };
 
-  const dispatch = (key: InstanceKey, requests: readonly OwnedRequest[]) => {
+  const dispatch = ({
+    instance: key,
+    batch: requests,
+    reason,
+  }: Extract<Decision<OwnedRequest>, { type: 'dispatch' }>) => {
     if (!parts.holdsLease()) {
       parts.leaseLost();
       return;
@@ -76,6 +80,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       instance: key,
       requests,
       sentUs: clock.nowUs(),
+      reason,
     };
     batches.set(batch.number, batch);
     for (const request of requests) {

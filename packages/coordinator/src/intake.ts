@@ -132,6 +132,8 @@ export function createIntake(parts: IntakeParts): Intake {
         rows: requestRows(model.signature, request),
         shapeKey: batchShapeKey(model.signature, request),
         arrivedUs,
+        priority: Number(request.priority),
+        timeoutUs: Number(request.timeoutUs),
         message,
         deadlineUs: message.msLeft > 0 ? arrivedUs + message.msLeft * 1000 : undefined,
       });

@@ -1,6 +1,6 @@
 /** Batches that workers hold: the message that sends one, and what is asked of those that are out. */
 import type { BatchTiming, DoneEntry, Epoch, ExecuteMessage, ProcessId } from '@nereid/protocol';
-import type { BatchTimes, InstanceKey } from '@nereid/scheduler';
+import type { BatchTimes, CloseReason, InstanceKey } from '@nereid/scheduler';
 import type { OwnedRequest } from './version-queue.ts';
 
 export interface SentBatch {
@@ -11,6 +11,7 @@ export interface SentBatch {
   readonly instance: InstanceKey;
   readonly requests: readonly OwnedRequest[];
   readonly sentUs: number;
+  readonly reason: CloseReason;
 }
 
 /** What the batches of one version have in common. */

@@ -16,8 +16,6 @@ import type { BatchSource } from './sent-batch.ts';
 /** A request from its arrival until its outcome. */
 export interface OwnedRequest extends QueuedRequest {
   readonly message: InferMessage;
-  /** Monotonic microseconds, undefined for none. Only waiting is bounded by it. */
-  readonly deadlineUs: number | undefined;
 }
 
 export interface QueueParts extends BatchSource {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { createDefaultScheduler } from './default-scheduler.ts';
-import type { QueuedRequest } from './schedule.ts';
+import { queuedRequest } from './fixture-request.ts';
 
-const request = (id: string, rows = 1): QueuedRequest => ({ id, rows, shapeKey: '', arrivedUs: 0 });
+const request = (id: string, rows = 1) => queuedRequest({ id, rows });
 
 describe('default scheduler', () => {
   test('each request is an execution of its own, also one of many rows, in order of arrival', () => {

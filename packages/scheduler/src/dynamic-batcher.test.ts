@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createDynamicScheduler, type DynamicBatcherOptions } from './dynamic-batcher.ts';
-import type { Decision, QueuedRequest, ScheduleEvent, Scheduler } from './schedule.ts';
+import { queuedRequest } from './fixture-request.ts';
+import type { Decision, ScheduleEvent, Scheduler } from './schedule.ts';
 
 /** When, how many rows, and of which shape. */
 type Arrival = readonly [ms: number, rows: number, shape?: string];
@@ -41,7 +42,7 @@ function runCase(scheduler: Scheduler, given: Case): { sent: Sent[]; rejected: s
     plan(0, { type: 'instance-free', instance: `wk/${index}` });
   }
   for (const [index, [ms, rows, shape]] of given.arrivals.entries()) {
-    const request: QueuedRequest = { id: `r${index}`, rows, shapeKey: shape ?? '', arrivedUs: ms * 1000 };
+    const request = queuedRequest({ id: `r${index}`, rows, shapeKey: shape ?? '', arrivedUs: ms * 1000 });
     plan(ms * 1000, { type: 'arrived', request });
   }
   for (const [ms, id] of given.cancels ?? []) plan(ms * 1000, { type: 'cancelled', id });
@@ -421,7 +422,7 @@ describe('dynamic batcher', () => {
     expect(scheduler.waiting).toBe(0);
   });
 
-  const request = (id: string, arrivedUs = 0): QueuedRequest => ({ id, rows: 1, shapeKey: '', arrivedUs });
+  const request = (id: string, arrivedUs = 0) => queuedRequest({ id, arrivedUs });
 
   test('what cannot grow goes ahead of an idle instance, what can waits for one', () => {
     const scheduler = createDynamicScheduler({ ...DEFAULTS, rows_max: 2, places_ahead: 1 });

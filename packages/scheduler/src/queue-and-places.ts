@@ -33,6 +33,7 @@ export function createQueueAndPlaces<R extends QueuedRequest>(queue_max: number)
         case 'instance-lost':
           instances.drop(event.instance);
           break;
+        case 'draining':
         case 'time':
           break;
       }

@@ -13,6 +13,12 @@ export interface QueuedRequest {
   /** Equal for requests whose variable dimensions let them share a batch. */
   readonly shapeKey: string;
   readonly arrivedUs: number;
+  /** As the client sent it: 1 is the highest, 0 asks for none. Above 2^53 neighbours are not told apart. */
+  readonly priority: number;
+  /** The client's own queue time-out, 0 for none. */
+  readonly timeoutUs: number;
+  /** Until then somebody waits for it, undefined for no end. Only its time in the queue is bounded by it. */
+  readonly deadlineUs: number | undefined;
 }
 
 /** An instance as the rules see it: `${worker}/${index}`. */
@@ -26,10 +32,32 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'instance-free'; readonly instance: InstanceKey }
   /** Forget the instance and all its free places. */
   | { readonly type: 'instance-lost'; readonly instance: InstanceKey }
+  /** Nothing more arrives: what waits need not wait for company. */
+  | { readonly type: 'draining' }
   | { readonly type: 'time' };
 
-/** Why a batch was closed; a metric label later on. */
-export type CloseReason = 'single' | 'full' | 'preferred' | 'delay' | 'shape' | 'free';
+/** Why a batch was closed. */
+export type CloseReason =
+  /** No dynamic batching. */
+  | 'single'
+  /** It holds as many rows as it may, or the next request does not fit. */
+  | 'full'
+  /** It has a preferred size. */
+  | 'preferred'
+  /** Its oldest request has waited for the queue delay. */
+  | 'delay'
+  /** The next request has another shape. */
+  | 'shape'
+  /** No delay is set and an instance is free. */
+  | 'free'
+  /** Its oldest request must end soon. */
+  | 'deadline'
+  /** Nobody else can come in time. */
+  | 'alone'
+  /** The queue drains. */
+  | 'drain'
+  /** The model's own rule closed it. */
+  | 'strategy';
 
 export type Decision<R extends QueuedRequest = QueuedRequest> =
   | {

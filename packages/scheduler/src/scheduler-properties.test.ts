@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createDefaultScheduler } from './default-scheduler.ts';
 import { createDynamicScheduler } from './dynamic-batcher.ts';
+import { queuedRequest } from './fixture-request.ts';
 import type { Decision, QueuedRequest, ScheduleEvent, Scheduler } from './schedule.ts';
 
 const ROWS_MAX = 8;
@@ -98,12 +99,12 @@ function play(scheduler: Scheduler, actions: readonly Action[], placesEach = 1):
   for (const given of actions) {
     switch (given.do) {
       case 'arrive': {
-        const request: QueuedRequest = {
+        const request = queuedRequest({
           id: `r${arrived.length}`,
           rows: given.rows,
           shapeKey: given.shape,
           arrivedUs: nowUs,
-        };
+        });
         arrived.push(request.id);
         queued.set(request.id, request);
         step({ type: 'arrived', request });
@@ -205,9 +206,7 @@ describe('every scheduler', () => {
 /** Steps over linked requests, counted by their `rows` getter: a measure that no machine's speed changes. */
 function countedRequest(id: string, count: { looks: number }): QueuedRequest {
   return {
-    id,
-    shapeKey: '',
-    arrivedUs: 0,
+    ...queuedRequest({ id }),
     get rows() {
       count.looks++;
       return 1;

@@ -1,11 +1,12 @@
 import { parseModelConfig } from '@nereid/config';
 import { describe, expect, test } from 'vitest';
-import type { QueuedRequest, Scheduler } from './schedule.ts';
+import { queuedRequest } from './fixture-request.ts';
+import type { Scheduler } from './schedule.ts';
 import { createScheduler } from './schedulers.ts';
 
 const config = (text: string) => parseModelConfig(`name: "m" max_batch_size: 4 ${text}`, 'config.pbtxt');
 
-const request = (id: string): QueuedRequest => ({ id, rows: 1, shapeKey: '', arrivedUs: 0 });
+const request = (id: string) => queuedRequest({ id });
 
 /** Rows of the batches that two free instances get when 5 requests wait. */
 function batchSizes(scheduler: Scheduler): number[] {
