@@ -4,6 +4,9 @@
  */
 const TIMES_FACTOR = process.env.NEREID_EXACT_TIMES === 'true' ? 1 : 5;
 
+/** Whether what takes long is run for as long as it says. */
+export const EXACT_TIMES = TIMES_FACTOR === 1;
+
 /** The longest that something may take that is to take so many milliseconds. */
 export function limitMs(ms: number): number {
   return ms * TIMES_FACTOR;
