@@ -69,6 +69,28 @@ async function statsOf(
   return { status: response.status, stats, ...(error === undefined ? {} : { error }) };
 }
 
+interface Queue {
+  readonly model: string;
+  readonly waiting: number;
+  readonly running: number;
+  readonly pending: number;
+  readonly oldest_waiting_ms: number;
+  readonly batches: Readonly<
+    Record<string, { readonly count: number; readonly rows: number; readonly sizes: Readonly<Record<string, number>> }>
+  >;
+}
+
+/** What a gateway tells of queues; nothing where it cannot now. */
+async function queuesOf(http: string, query = ''): Promise<readonly Queue[]> {
+  const response = await fetch(`${http}/nereid/v1/queues${query}`);
+  const { queues = [] } = (await response.json()) as { queues?: Queue[] };
+  return queues;
+}
+
+/** All executed batches of a queue, whyever they were closed. */
+const batchesIn = (queue: Queue | undefined) =>
+  Object.values(queue?.batches ?? {}).reduce((sum, { count }) => sum + count, 0);
+
 /** Successful requests of `echo`, as this gateway tells them; undefined where it cannot tell now. */
 async function successes(http: string): Promise<number | undefined> {
   return (await statsOf(http, '/v2/models/echo/stats')).stats[0]?.inference_stats.success?.count;
@@ -136,7 +158,18 @@ describe.each(MODES)('in mode %s', (mode) => {
       execution_count: 1,
       inference_stats: { success: { count: 0, ns: 0 }, fail: { count: 1 } },
     });
+    const queues = await queuesOf(served.http);
+    for (const { http } of served.gateways) expect(await queuesOf(http)).toEqual(queues);
+    expect(queues.map(({ model }) => model)).toEqual(['always_fails', 'echo', 'waits']);
+    expect(queues[0]?.batches).toEqual({ single: { count: 1, rows: 1, sizes: { 1: 1 } } });
+    const closes = Object.values(queues[1]?.batches ?? {});
+    expect(closes.reduce((sum, close) => sum + close.rows, 0)).toBe(14);
+    const sizes = closes.flatMap((close) => Object.entries(close.sizes));
+    expect(sizes.map(([size, count]) => `${size} ${count}`).sort()).toEqual(['1 1', '2 1', '3 1', '8 1']);
     const ofEcho = { model: 'echo', version: '1' };
+    expect(await metric(served.metrics, 'nereid_batch_size_count', ofEcho)).toBe(4);
+    expect(await metric(served.metrics, 'nereid_batch_size_sum', ofEcho)).toBe(14);
+    expect(await metric(served.metrics, 'nereid_batch_size_bucket', { ...ofEcho, le: '4' })).toBe(3);
     expect(await metric(served.metrics, 'nv_inference_count', ofEcho)).toBe(14);
     const successUs = (told?.inference_stats.success?.ns ?? 0) / 1_000;
     const metricUs = await metric(served.metrics, 'nv_inference_request_duration_us', ofEcho);
@@ -151,6 +184,11 @@ describe.each(MODES)('in mode %s', (mode) => {
     expect(await pending()).toBe(0);
     const answers = Array.from({ length: 4 }, () => infer(served.http, 'waits', oneInput('VALUE', 'INT32', [1], [1])));
     await eventually('three wait behind the first', async () => (await pending()) === 3);
+    for (const { http } of served.gateways) {
+      const [queue] = await queuesOf(http, '?model=waits');
+      expect([queue?.pending, (queue?.waiting ?? 0) + (queue?.running ?? 0)]).toEqual([3, 4]);
+      expect(queue?.oldest_waiting_ms).toBeGreaterThanOrEqual(0);
+    }
     writeFileSync(gate, '');
     expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     await eventually('nothing is pending', async () => (await pending()) === 0);
@@ -215,6 +253,7 @@ describe('with two coordinators', () => {
         seen.push(await successes(http));
         return seen.at(-1) === 6;
       });
+      expect(batchesIn((await queuesOf(http, '?model=echo'))[0])).toBe(6);
       expect([...new Set(seen)].filter((count) => count !== 6)).toEqual([5]);
     },
   );

@@ -1,4 +1,5 @@
 import { CANCELLED, type DoneEntry, type DoneMessage, type ErrorInfo, type FailureReason } from '@nereid/protocol';
+import { countClose } from './close-counts.ts';
 import { countExecution, countFailure, countSuccess } from './model-statistics.ts';
 import type { Entry, RequestEntries } from './request-entries.ts';
 import { countResponses, countWholeAnswers } from './response-counts.ts';
@@ -94,7 +95,9 @@ export function createBatchEnds(parts: BatchEndsParts): BatchEnds {
         if (hasRun(result)) rows += request.rows;
         settle(request, batch.sentUs, result, message);
       }
-      if (message.executed) countBatch(message, rows);
+      if (!message.executed) return;
+      countBatch(message, rows);
+      countClose(statistics.closes, batch.reason, rows);
     },
     endedElsewhere(message) {
       let rows = 0;

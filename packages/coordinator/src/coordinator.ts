@@ -188,7 +188,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       unwatch();
       unlisten();
     };
-    receivers = { log, mailbox, directory, models, keeper, intake, owner, jobs };
+    receivers = { clock, log, mailbox, directory, models, keeper, intake, owner, jobs };
     return { mailbox, metrics, intake, jobs, owner, ticks: createTicks(clock), unlink };
   };
 

@@ -190,6 +190,9 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     get pending() {
       return scheduler.waiting + behindOthers(batches.values());
     },
+    get oldestArrivedUs() {
+      return entries.oldestArrivedUs;
+    },
     knows: (id) => entries.get(id) !== undefined,
     arrive(request) {
       const entry = entries.add(request);

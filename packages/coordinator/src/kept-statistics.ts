@@ -3,6 +3,7 @@
  * that another build reads what it knows of it and takes the rest for 0. Nothing in it is believed but whole numbers.
  */
 import { RESPONSES_COUNTED_MAX } from '@nereid/protocol';
+import { CLOSE_REASONS, countClose } from './close-counts.ts';
 import { batchCounts, FAILURE_REASONS, type ModelStatistics } from './model-statistics.ts';
 import type { OwnedModel } from './owned-model.ts';
 import { noResponses, type ResponseCounts } from './response-counts.ts';
@@ -47,6 +48,8 @@ interface KeptVersion extends Partial<Record<(typeof SUMS)[number], unknown>> {
   readonly failure?: Readonly<Record<string, unknown>>;
   /** Rows and then BATCH_SUMS, of each size. */
   readonly batches?: readonly (readonly unknown[])[];
+  /** Rows and then batches, of each size, by why they were closed. */
+  readonly closes?: Readonly<Record<string, unknown>>;
   /** RESPONSE_SUMS, by position. */
   readonly responses?: readonly (readonly unknown[])[];
 }
@@ -66,12 +69,13 @@ export function keptText({ source, versions }: OwnedModel): string {
 }
 
 function keptVersion(statistics: ModelStatistics): KeptVersion {
-  const { lastInferenceMs, failure, batches, responses } = statistics;
+  const { lastInferenceMs, failure, batches, closes, responses } = statistics;
   return {
     ...Object.fromEntries(SUMS.map((name) => [name, statistics[name]])),
     lastInferenceMs,
     failure,
     batches: [...batches].map(([rows, counts]) => [rows, ...BATCH_SUMS.map((name) => counts[name])]),
+    closes: Object.fromEntries([...closes].map(([reason, sizes]) => [reason, [...sizes]])),
     responses: responses.map((counts) => RESPONSE_SUMS.map((name) => counts[name])),
   };
 }
@@ -106,6 +110,11 @@ function addVersion(into: ModelStatistics, held: KeptVersion): void {
   for (const [rows, ...sums] of listOf(held.batches)) {
     const counts = batchCounts(into, whole(rows));
     for (const [at, name] of BATCH_SUMS.entries()) counts[name] += whole(sums[at]);
+  }
+  for (const reason of CLOSE_REASONS) {
+    for (const [rows, batches] of listOf(held.closes?.[reason])) {
+      countClose(into.closes, reason, whole(rows), whole(batches));
+    }
   }
   for (const [index, sums] of listOf(held.responses).slice(0, RESPONSES_COUNTED_MAX).entries()) {
     const counts = into.responses[index] ?? noResponses();

@@ -2,6 +2,7 @@ import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import { type BatchTimes, batchesDynamically, createScheduler, instanceDepth } from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
+import { batchSizeSeries } from './batch-size-metric.ts';
 import { createVersionQueue } from './dispatch.ts';
 import type { JobIntake } from './job-intake.ts';
 import { createModelStatistics } from './model-statistics.ts';
@@ -63,6 +64,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       version: version.version,
       tags: config.metricTags,
       statistics,
+      batchSizes: batchSizeSeries(statistics.closes, Math.max(1, config.maxBatchSize), batchesDynamically(config)),
       pending: () => queue.pending,
     });
   }

@@ -1,19 +1,29 @@
 import { describe, expect, test } from 'vitest';
 import { fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
 
-/** `name{labels} value` lines of a scrape, without the model's and version's labels where they are the usual ones. */
+/** `name{labels} value` lines of a scrape, without the model's and version's labels where they are the usual ones, and without buckets. */
 async function scrape(cluster: { metrics: () => Promise<string> }): Promise<Record<string, number>> {
   const values: Record<string, number> = {};
   for (const line of (await cluster.metrics()).split('\n')) {
     const match = /^(\w+)\{(.*)\} (\S+)$/.exec(line);
-    if (match === null) continue;
+    if (match === null || match[1]?.endsWith('_bucket')) continue;
     const labels = (match[2] ?? '').replace('model="m",version="1"', '').replace(/^,/, '');
     values[labels === '' ? `${match[1]}` : `${match[1]} ${labels}`] = Number(match[3]);
   }
   return values;
 }
 
-const ALL_ZERO = {
+/** Of batches closed for that reason. */
+const sizes = (reason: string, count = 0, rows = 0) => ({
+  [`nereid_batch_size_sum reason="${reason}"`]: rows,
+  [`nereid_batch_size_count reason="${reason}"`]: count,
+});
+const NO_BATCHES = Object.assign(
+  {},
+  ...['full', 'preferred', 'delay', 'shape', 'free', 'drain'].map((reason) => sizes(reason)),
+);
+
+const COUNTERS_ZERO = {
   nv_inference_request_success: 0,
   'nv_inference_request_failure reason="REJECTED"': 0,
   'nv_inference_request_failure reason="CANCELED"': 0,
@@ -28,6 +38,8 @@ const ALL_ZERO = {
   nv_inference_compute_output_duration_us: 0,
   nv_inference_pending_request_count: 0,
 };
+const ALL_ZERO = { ...COUNTERS_ZERO, ...sizes('single') };
+const BATCHING_ZERO = { ...COUNTERS_ZERO, ...NO_BATCHES };
 
 const BATCHING = 'max_batch_size: 16 dynamic_batching { max_queue_delay_microseconds: 1000 }';
 
@@ -42,7 +54,7 @@ async function serving(config: string, options: Parameters<typeof fakeCluster>[1
 describe('model statistics', () => {
   test('every series is there at 0 from the load on and vanishes at unload', async () => {
     const cluster = await serving(BATCHING, { controlMode: 'explicit', loadModels: ['m'] });
-    expect(await scrape(cluster)).toEqual(ALL_ZERO);
+    expect(await scrape(cluster)).toEqual(BATCHING_ZERO);
     await cluster.coordinator.unloadModel('m');
     expect(await scrape(cluster)).toEqual({});
     await cluster.coordinator.stop();
@@ -58,7 +70,7 @@ describe('model statistics', () => {
     expect((await scrape(cluster)).nv_inference_request_success).toBe(1);
     await cluster.coordinator.unloadModel('m');
     await cluster.coordinator.loadModel('m');
-    expect(await scrape(cluster)).toEqual(ALL_ZERO);
+    expect(await scrape(cluster)).toEqual(BATCHING_ZERO);
     await cluster.coordinator.stop();
   });
 
@@ -72,7 +84,8 @@ describe('model statistics', () => {
     cluster.worker.finish();
     await settle();
     expect(await scrape(cluster)).toEqual({
-      ...ALL_ZERO,
+      ...BATCHING_ZERO,
+      ...sizes('delay', 1, 9),
       nv_inference_request_success: 2,
       nv_inference_count: 9,
       nv_inference_exec_count: 1,
@@ -100,6 +113,7 @@ describe('model statistics', () => {
       ...ALL_ZERO,
       'nv_inference_request_failure reason="BACKEND"': 1,
       nv_inference_exec_count: executions,
+      ...sizes('single', executions, executions),
     });
     await cluster.coordinator.stop();
   });

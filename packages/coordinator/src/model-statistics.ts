@@ -1,4 +1,5 @@
 import type { BatchTiming, FailureReason } from '@nereid/protocol';
+import type { CloseCounts } from './close-counts.ts';
 import type { ResponseCounts } from './response-counts.ts';
 
 export const FAILURE_REASONS: readonly FailureReason[] = ['REJECTED', 'CANCELED', 'BACKEND', 'OTHER'];
@@ -40,6 +41,8 @@ export interface ModelStatistics {
   outputUs: number;
   /** By rows; no more than the model's largest batch has. */
   readonly batches: Map<number, BatchCounts>;
+  /** Of those that this owner has sent, or an earlier one kept. */
+  readonly closes: CloseCounts;
   /** Of a decoupled model, by the position of the answer in its stream. */
   readonly responses: ResponseCounts[];
 }
@@ -63,6 +66,7 @@ export function createModelStatistics(): ModelStatistics {
     inferUs: 0,
     outputUs: 0,
     batches: new Map(),
+    closes: new Map(),
     responses: [],
   };
 }

@@ -20,6 +20,8 @@ export interface Entry {
 /** The requests of one model version that have no outcome yet, in order of arrival, each with its deadline's timer while it is queued. */
 export interface RequestEntries extends Iterable<Entry> {
   readonly size: number;
+  /** When the first that is queued arrived; undefined where none is. */
+  readonly oldestArrivedUs: number | undefined;
   get(id: string): Entry | undefined;
   add(request: OwnedRequest): Entry;
   /** It is queued, for the first time or again; `late` is called once its deadline passes there. */
@@ -43,6 +45,10 @@ export function createRequestEntries(clock: Clock, idle: () => void): RequestEnt
     [Symbol.iterator]: () => entries.values(),
     get size() {
       return entries.size;
+    },
+    get oldestArrivedUs() {
+      for (const { running, request } of entries.values()) if (!running) return request.arrivedUs;
+      return undefined;
     },
     get: (id) => entries.get(id),
     add(request) {

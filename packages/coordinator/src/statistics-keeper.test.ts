@@ -1,6 +1,7 @@
 import type { VersionStatistics } from '@nereid/protocol';
 import type { KeptTotals } from '@nereid/transport';
 import { describe, expect, test } from 'vitest';
+import { closeStatistics, countClose } from './close-counts.ts';
 import { ownerOf, startedCluster } from './fake-apart.ts';
 import { fakeModel, fakeRequest, settle } from './fake-cluster.ts';
 import { addKept, keptText } from './kept-statistics.ts';
@@ -183,6 +184,9 @@ test('all that is counted comes back from its text, added to what is there', () 
     countFailure(counts, reason, 1, 5);
   countExecution(counts, 3, timing, 1_234);
   countExecution(counts, 1, timing, 1_235);
+  countClose(counts.closes, 'full', 3);
+  countClose(counts.closes, 'full', 1, 2);
+  countClose(counts.closes, 'drain', 1);
   countResponses(counts.responses, {
     answers: [{ count: 1, inferNs: 5, outputNs: 6 }],
     others: [
@@ -201,5 +205,15 @@ test('all that is counted comes back from its text, added to what is there', () 
   expect(twice.inference.fail).toEqual({ count: 10, ns: 2 * once.inference.fail.ns });
   expect(twice.batches.map(({ computeInfer }) => computeInfer.count)).toEqual([2, 2]);
   expect(twice.responses.map(({ computeInfer }) => computeInfer.count)).toEqual([2, 4]);
+  expect(closeStatistics(statisticsOf(second).closes)).toEqual([
+    {
+      reason: 'full',
+      sizes: [
+        { rows: 1, count: 4 },
+        { rows: 3, count: 2 },
+      ],
+    },
+    { reason: 'drain', sizes: [{ rows: 1, count: 2 }] },
+  ]);
   expect(twice.lastInferenceMs).toBe(once.lastInferenceMs);
 });

@@ -1,4 +1,5 @@
 import { addSampledMetric, type Labels, type Registry, type Sample } from '@nereid/runtime';
+import { addBatchSizeMetric, BATCH_SIZE_METRIC, type BatchSizeSeries } from './batch-size-metric.ts';
 import { FAILURE_REASONS, type ModelStatistics } from './model-statistics.ts';
 
 /** One model version's row of series. */
@@ -8,6 +9,7 @@ export interface StatisticsSeries {
   /** The config's metric_tags. */
   readonly tags: Readonly<Record<string, string>>;
   readonly statistics: ModelStatistics;
+  readonly batchSizes: BatchSizeSeries;
   /** Requests accepted and not yet executing. */
   readonly pending: () => number;
 }
@@ -87,7 +89,7 @@ const METRICS: readonly MetricRow[] = [
 const FAILURE_METRIC = 'nv_inference_request_failure';
 const FAILURE_HELP = 'Number of failed inference requests, all batch sizes';
 
-const OWN_LABELS: readonly string[] = ['model', 'version', 'reason'];
+const OWN_LABELS: readonly string[] = ['model', 'version', 'reason', 'le'];
 const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /**
@@ -101,6 +103,7 @@ export function createStatisticsMetrics(registry: Registry): StatisticsMetrics {
   const unregister = () => {
     for (const { name } of METRICS) registry.removeSingleMetric(name);
     registry.removeSingleMetric(FAILURE_METRIC);
+    registry.removeSingleMetric(BATCH_SIZE_METRIC);
   };
 
   function* samples(value: (series: StatisticsSeries) => number): Generator<Sample> {
@@ -116,6 +119,10 @@ export function createStatisticsMetrics(registry: Registry): StatisticsMetrics {
     }
   }
 
+  function* batchSizes() {
+    for (const series of shown) yield { labels: labelsOf(series), series: series.batchSizes };
+  }
+
   const register = () => {
     const labelNames = ['model', 'version', ...tagNames];
     for (const { name, type, help, value } of METRICS) {
@@ -128,6 +135,7 @@ export function createStatisticsMetrics(registry: Registry): StatisticsMetrics {
       labelNames: [...labelNames, 'reason'],
       samples: failureSamples,
     });
+    addBatchSizeMetric(registry, labelNames, batchSizes);
   };
 
   register();

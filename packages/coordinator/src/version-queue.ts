@@ -69,6 +69,8 @@ export interface VersionQueue {
   readonly running: number;
   /** Accepted and not yet executing: waiting here, or in a worker behind another batch. */
   readonly pending: number;
+  /** When the oldest waiting request came; undefined where none waits. */
+  readonly oldestArrivedUs: number | undefined;
   knows(id: string): boolean;
   arrive(request: OwnedRequest): void;
   /** Nobody waits for the request any more. False where it is not known here. */

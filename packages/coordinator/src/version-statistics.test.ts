@@ -1,4 +1,4 @@
-import type { VersionStatistics } from '@nereid/protocol';
+import type { QueueStatistics, VersionStatistics } from '@nereid/protocol';
 import { describe, expect, test } from 'vitest';
 import { fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
 
@@ -22,6 +22,7 @@ async function counted({ gateway }: Serving): Promise<VersionStatistics> {
 }
 
 const NONE = { count: 0, ns: 0 };
+const IDLE: QueueStatistics = { waiting: 0, running: 0, pending: 0, oldestUs: 0, levels: [], closes: [] };
 const FRESH: VersionStatistics = {
   name: 'm',
   version: '2',
@@ -40,6 +41,7 @@ const FRESH: VersionStatistics = {
   },
   responses: [],
   batches: [],
+  queue: IDLE,
 };
 /** Phases of each batch of a fake worker. */
 const INPUT_NS = 2_000_999;
@@ -79,6 +81,7 @@ describe('what an owner tells', () => {
         computeOutput: { count: 2, ns: 2 * OUTPUT_NS },
       },
       batches: [{ batchSize: 9, ...COMPUTE, computeOutput: { count: 1, ns: OUTPUT_NS } }],
+      queue: { ...IDLE, closes: [{ reason: 'delay', sizes: [{ rows: 9, count: 1 }] }] },
     });
     await cluster.coordinator.stop();
   });
@@ -129,6 +132,39 @@ describe('what an owner tells', () => {
     expect((await counted(cluster)).inference.fail).toEqual({ count: 1, ns: 3_000_000 });
     cluster.worker.finish();
     await settle();
+    await cluster.coordinator.stop();
+  });
+
+  test('of its queue is what waits, what runs, what does not run yet, and how long the oldest has waited', async () => {
+    const cluster = await serving('', { instanceDepth: 2 });
+    for (const passed of [0, 2, 3, 4]) {
+      await cluster.pass(passed);
+      cluster.gateway.infer(fakeRequest('m'));
+      await settle();
+    }
+    await cluster.pass(5);
+    expect((await counted(cluster)).queue).toEqual({ ...IDLE, waiting: 2, running: 2, pending: 3, oldestUs: 9_000 });
+    for (let left = 4; left > 0; left--) {
+      cluster.worker.finish();
+      await settle();
+    }
+    expect((await counted(cluster)).queue).toEqual({
+      ...IDLE,
+      closes: [{ reason: 'single', sizes: [{ rows: 1, count: 4 }] }],
+    });
+    await cluster.coordinator.stop();
+  });
+
+  test.each([
+    ['counts with the rows that ran', 'error', true, [{ reason: 'single', sizes: [{ rows: 1, count: 1 }] }]],
+    ['that never reached the model does not count', 'error', false, []],
+  ] as const)('a closed batch %s', async (_rule, result, executed, closes) => {
+    const cluster = await serving();
+    cluster.gateway.infer(fakeRequest('m'));
+    await settle();
+    cluster.worker.finish(result, executed);
+    await settle();
+    expect((await counted(cluster)).queue?.closes).toEqual(closes);
     await cluster.coordinator.stop();
   });
 

@@ -101,8 +101,11 @@ export {
 } from './request-error.ts';
 export type {
   BatchStatistics,
+  CloseStatistics,
   DurationStatistics,
   InferenceStatistics,
+  LevelStatistics,
+  QueueStatistics,
   ResponseStatistics,
   VersionStatistics,
 } from './statistics.ts';

@@ -207,33 +207,62 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
     model: name,
     id: name,
     versions: fc.array(
-      fc.record({
-        name,
-        version: name,
-        lastInferenceMs: duration,
-        inferenceCount: fc.maxSafeNat(),
-        executionCount: fc.maxSafeNat(),
-        inference: fc.record({
-          success: counts,
-          fail: counts,
-          queue: counts,
-          ...computes,
-          cacheHit: counts,
-          cacheMiss: counts,
-        }),
-        responses: fc.array(
-          fc.record({
-            computeInfer: counts,
-            computeOutput: counts,
+      fc.record(
+        {
+          name,
+          version: name,
+          lastInferenceMs: duration,
+          inferenceCount: fc.maxSafeNat(),
+          executionCount: fc.maxSafeNat(),
+          inference: fc.record({
             success: counts,
             fail: counts,
-            emptyResponse: counts,
-            cancel: counts,
+            queue: counts,
+            ...computes,
+            cacheHit: counts,
+            cacheMiss: counts,
           }),
-          { maxLength: 2 },
-        ),
-        batches: fc.array(fc.record({ batchSize: fc.nat(), ...computes }), { maxLength: 2 }),
-      }),
+          responses: fc.array(
+            fc.record({
+              computeInfer: counts,
+              computeOutput: counts,
+              success: counts,
+              fail: counts,
+              emptyResponse: counts,
+              cancel: counts,
+            }),
+            { maxLength: 2 },
+          ),
+          batches: fc.array(fc.record({ batchSize: fc.nat(), ...computes }), { maxLength: 2 }),
+          queue: fc.record({
+            waiting: fc.nat(),
+            running: fc.nat(),
+            pending: fc.nat(),
+            oldestUs: fc.maxSafeNat(),
+            levels: fc.array(fc.record({ level: fc.nat(), waiting: fc.nat(), delayed: fc.nat() }), { maxLength: 2 }),
+            closes: fc.array(
+              fc.record({
+                reason: name,
+                sizes: fc.array(fc.record({ rows: fc.nat(), count: fc.nat() }), { maxLength: 2 }),
+              }),
+              { maxLength: 2 },
+            ),
+          }),
+        },
+        {
+          // Not of an earlier build.
+          requiredKeys: [
+            'name',
+            'version',
+            'lastInferenceMs',
+            'inferenceCount',
+            'executionCount',
+            'inference',
+            'responses',
+            'batches',
+          ],
+        },
+      ),
       { maxLength: 2 },
     ),
   }),

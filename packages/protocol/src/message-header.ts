@@ -44,8 +44,11 @@ import {
 } from './message.ts';
 import type {
   BatchStatistics,
+  CloseStatistics,
   DurationStatistics,
   InferenceStatistics,
+  LevelStatistics,
+  QueueStatistics,
   ResponseStatistics,
   VersionStatistics,
 } from './statistics.ts';
@@ -155,7 +158,15 @@ const streams = list(record<RunningStream>({ id: text, execution: text }));
 
 const duration = record<DurationStatistics>({ count, ns: number });
 const compute = { computeInput: duration, computeInfer: duration, computeOutput: duration };
-const versionStatistics = record<VersionStatistics>({
+const queueStatistics = record<QueueStatistics>({
+  waiting: count,
+  running: count,
+  pending: count,
+  oldestUs: count,
+  levels: list(record<LevelStatistics>({ level: count, waiting: count, delayed: count })),
+  closes: list(record<CloseStatistics>({ reason: text, sizes: list(record({ rows: count, count })) })),
+});
+const countedMembers = record<Omit<VersionStatistics, 'queue'> & { queue: unknown }>({
   name: text,
   version: text,
   lastInferenceMs: number,
@@ -180,7 +191,12 @@ const versionStatistics = record<VersionStatistics>({
     }),
   ),
   batches: list(record<BatchStatistics>({ batchSize: count, ...compute })),
+  queue: (value) => value,
 });
+const versionStatistics: FrameReader<VersionStatistics> = (value, body) => {
+  const { queue, ...members } = countedMembers(value, body);
+  return queue === undefined ? members : { ...members, queue: queueStatistics(queue, body) };
+};
 
 function kindOf<K extends MessageKind>(kind: K): FrameReader<K> {
   return () => kind;

@@ -40,6 +40,38 @@ export interface ResponseStatistics {
   readonly cancel: DurationStatistics;
 }
 
+/** Executions of batches that were closed for one reason. */
+export interface CloseStatistics {
+  /** A `CloseReason` of the owner's scheduler. */
+  readonly reason: string;
+  /** How many had so many rows, ascending by rows. */
+  readonly sizes: readonly { readonly rows: number; readonly count: number }[];
+}
+
+/** What waits at one priority level. */
+export interface LevelStatistics {
+  /** 1 is the highest. */
+  readonly level: number;
+  readonly waiting: number;
+  /** Of those: past their time-out, behind all others of their level and above. */
+  readonly delayed: number;
+}
+
+/** What a version's queue holds now, and the batches that it has formed. */
+export interface QueueStatistics {
+  /** Requests in no batch yet. */
+  readonly waiting: number;
+  /** Requests in batches that workers hold. */
+  readonly running: number;
+  /** Accepted and not yet executing: waiting here, or in a worker behind another batch. */
+  readonly pending: number;
+  /** How long the oldest waiting request has waited, whole microseconds; 0 where none waits. */
+  readonly oldestUs: number;
+  /** Ascending; empty where the queue has no levels and delays nothing. */
+  readonly levels: readonly LevelStatistics[];
+  readonly closes: readonly CloseStatistics[];
+}
+
 export interface VersionStatistics {
   readonly name: string;
   readonly version: string;
@@ -54,4 +86,6 @@ export interface VersionStatistics {
   readonly responses: readonly ResponseStatistics[];
   /** Ascending by size. */
   readonly batches: readonly BatchStatistics[];
+  /** Absent where its owner is of an earlier build. */
+  readonly queue?: QueueStatistics;
 }

@@ -4,8 +4,10 @@ export { answeredWithin, pause, settledWithin } from './clock-wait.ts';
 export { createLifecycle, type Lifecycle } from './lifecycle.ts';
 export { createLog, type Log, type LogControl, type LogOptions, type LogSettings } from './log.ts';
 export {
+  addSampledHistogram,
   addSampledMetric,
   createRegistry,
+  type HistogramSample,
   type Labels,
   type Registry,
   type Sample,

@@ -17,7 +17,7 @@ const PATHS: Readonly<Record<ApiCategory, readonly string[]>> = {
     '/v2/jobs/m~1/result',
     '/v2/jobs',
   ],
-  statistics: ['/v2/models/stats', '/v2/models/m/stats', '/v2/models/m/versions/1/stats'],
+  statistics: ['/v2/models/stats', '/v2/models/m/stats', '/v2/models/m/versions/1/stats', '/nereid/v1/queues'],
   trace: ['/v2/trace/setting', '/v2/models/m/trace/setting'],
   logging: ['/v2/logging'],
   'model-repository': [

@@ -37,6 +37,19 @@ const ROUTES: readonly Route[] = [
     { tag: SERVER, summary: 'Statistics of all models', success: jsonResponse('Statistics.') },
   ],
   [
+    '/nereid/v1/queues',
+    'get',
+    {
+      tag: SERVER,
+      summary: 'What queues hold, and the batches that they have formed',
+      parameters: [
+        { name: 'model', in: 'query', description: 'This model alone.', schema: { type: 'string', minLength: 1 } },
+      ],
+      success: jsonResponse('Queues by model and version.', schemaRef('Queues')),
+      failure: JOB_ERROR_RESPONSE,
+    },
+  ],
+  [
     '/v2/repository/index',
     'post',
     {

@@ -49,6 +49,8 @@ export function dataSchema(datatype: Datatype): Schema {
   return { type: 'array', items: { anyOf: [elementSchema(datatype), schemaRef(dataSchemaName(datatype))] } };
 }
 
+const amount: Schema = { type: 'integer', minimum: 0 };
+
 /** Schemas that do not depend on the models. */
 export const GENERAL_SCHEMAS: Readonly<Record<string, Schema>> = {
   Error: {
@@ -103,6 +105,51 @@ export const GENERAL_SCHEMAS: Readonly<Record<string, Schema>> = {
       name: { type: 'string' },
       version: { type: 'string' },
       extensions: { type: 'array', items: { type: 'string' } },
+    },
+  },
+  Queues: {
+    type: 'object',
+    required: ['queues'],
+    properties: { queues: { type: 'array', items: schemaRef('Queue') } },
+  },
+  Queue: {
+    type: 'object',
+    required: [
+      'model',
+      'version',
+      'waiting',
+      'running',
+      'pending',
+      'oldest_waiting_ms',
+      'delayed',
+      'levels',
+      'batches',
+    ],
+    properties: {
+      model: { type: 'string' },
+      version: { type: 'string' },
+      waiting: { ...amount, description: 'Requests in no batch yet.' },
+      running: { ...amount, description: 'Requests in batches that workers hold.' },
+      pending: { ...amount, description: 'Those of both that do not execute yet.' },
+      oldest_waiting_ms: { type: 'number', minimum: 0 },
+      delayed: { ...amount, description: 'Waiting requests past their time-out.' },
+      levels: {
+        type: 'array',
+        items: { type: 'object', properties: { level: amount, waiting: amount, delayed: amount } },
+      },
+      batches: {
+        type: 'object',
+        description: 'Executed batches by why they were closed.',
+        additionalProperties: {
+          type: 'object',
+          required: ['count', 'rows', 'sizes'],
+          properties: {
+            count: amount,
+            rows: amount,
+            sizes: { type: 'object', description: 'Batches by their rows.', additionalProperties: amount },
+          },
+        },
+      },
     },
   },
   Job: {

@@ -11,7 +11,7 @@ export type Route = readonly ['GET' | 'POST', string, Handler];
 
 const FORBIDDEN_STATUS = 403;
 /** Our own routes answer with the code beside the text. */
-const OWN_ROUTE = /\/(?:jobs|batches|blobs|openapi)\b/;
+const OWN_ROUTE = /\/(?:jobs|batches|blobs|nereid|openapi)\b/;
 
 /**
  * The handler of a path, which is asked only where the call brings the key that the path's group

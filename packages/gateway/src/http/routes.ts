@@ -8,6 +8,7 @@ import { type JobsContext, jobQueue, jobResult, jobStatus, submitJob } from './j
 import { logging, setLogging } from './logging.ts';
 import { modelConfig, modelMetadata, serverMetadataText } from './metadata.ts';
 import { createOpenApi } from './openapi.ts';
+import { queues } from './queues.ts';
 import { loadModel, repositoryIndex, unloadModel } from './repository.ts';
 import { type Route, restrictRoute } from './restrict-routes.ts';
 import type { ServicesContext } from './services-context.ts';
@@ -63,6 +64,7 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['GET', JOB, (request, reply) => jobStatus(context, request, reply)],
     ['GET', `${JOB}/result`, (request, reply) => jobResult(context, request, reply)],
     ...sharedMemoryRoutes(context),
+    ['GET', '/nereid/v1/queues', (request, reply) => queues(gateway, request, reply)],
     ['GET', '/openapi.json', (_request, reply) => openApi.sendDocument(reply)],
     ['GET', '/openapi', (_request, reply) => openApi.sendPage(reply)],
     ...settingRoutes(context),
