@@ -58,6 +58,9 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
     refuse('response_cache', `the answers of a decoupled model cannot be cached: ${name} enables 'response_cache'`);
   }
   if (!isEnsemble(config)) checkInstanceGroups(config, options.gpus);
+  else if (config.modelWarmup.length > 0) {
+    refuse('model_warmup', `ensemble ${name} must not specify 'model_warmup': its steps' models may`);
+  }
   checkOwnParameters(config);
 }
 

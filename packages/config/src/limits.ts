@@ -36,6 +36,7 @@ export const LIMITS = {
   onnx_head_bytes_max: 67_108_864,
   instances_per_model_max: 1_024,
   instance_start_timeout_ms: 600_000,
+  warmup_bytes_max: 1_073_741_824,
   instance_restart_attempts_max: 5,
   instance_restart_backoff_min_ms: 100,
   instance_restart_backoff_max_ms: 10_000,
@@ -84,7 +85,9 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   version_folder_depth_max: 'How deep folders may nest in a version folder; more is a circle of links.',
   onnx_head_bytes_max: 'What is read of an ONNX graph without its weights to complete a config.',
   instances_per_model_max: 'Instances that one worker starts for one model version.',
-  instance_start_timeout_ms: 'How long an instance may take to load its model; longer is a load failure.',
+  instance_start_timeout_ms:
+    'How long an instance may take to load its model and run its warm-up samples; longer is a load failure.',
+  warmup_bytes_max: 'Bytes of the inputs of one execution of a warm-up sample.',
   instance_restart_attempts_max: 'Starts in a row of an instance that died before it is given up as UNAVAILABLE.',
   instance_restart_backoff_min_ms: 'Pause before the second of those starts; each later pause is twice as long.',
   instance_restart_backoff_max_ms: 'The longest pause between two of those starts.',

@@ -59,18 +59,16 @@ export async function readLabels(config: ModelConfig, directory: string): Promis
 }
 
 /**
- * SHA-256 in hex over relative path, size and contents of a model's config file, label files and all
- * files of the given versions. Equal on two machines exactly where what is served is equal; `null`
- * as config file stands for none. Files are streamed.
+ * SHA-256 in hex over relative path, size and contents of the files of a model that stand beside its
+ * versions (config, labels, warm-up data) and of all files of the given versions. Equal on two
+ * machines exactly where what is served is equal. Files are streamed.
  */
 export async function hashModelFiles(
   directory: string,
-  configFile: string | null,
-  config: ModelConfig,
+  beside: readonly string[],
   versions: readonly string[],
 ): Promise<string> {
-  const labelFiles = config.output.map((output) => output.labelFilename).filter((name) => name !== '');
-  const files = [...(configFile === null ? [] : [configFile]), ...new Set(labelFiles)].sort();
+  const files = [...new Set(beside)].sort();
   for (const version of versions) {
     const found: string[] = [];
     await collectFiles(directory, version, 0, found);

@@ -16,6 +16,7 @@ import { parseModelConfig } from './parse-model-config.ts';
 import { isFolder, unreadable } from './repository.ts';
 import { compareVersions, isVersionName, selectVersions } from './select-versions.ts';
 import { unsupportedReason } from './unsupported-reason.ts';
+import { checkWarmup, warmupFiles } from './warmup.ts';
 
 export interface ReadModelOptions {
   /** False for `--disable-auto-complete-config`. */
@@ -78,7 +79,8 @@ export async function readModel(
     }
     const config = await completedByFiles(polled, directory, versions, options);
     const labels = await readLabels(config, directory);
-    const contentHash = await hashModelFiles(directory, configFile, config, versions);
+    const beside = [...(configFile === null ? [] : [configFile]), ...filesBeside(config)];
+    const contentHash = await hashModelFiles(directory, beside, versions);
     return { name, directory, config, labels, versions, contentHash };
   } catch (error) {
     const { code, message, field } = errorInfo(error);
@@ -110,7 +112,14 @@ async function completedByFiles(
     throw new NereidError('INVALID_ARG', text, { field: 'output' });
   }
   for (const graph of graphs) checkOnnxGraph(config, graph);
+  await checkWarmup(config, directory);
   return config;
+}
+
+/** What a config names of the model's folder. */
+function filesBeside(config: ModelConfig): string[] {
+  const labels = config.output.map((output) => output.labelFilename).filter((name) => name !== '');
+  return unsupportedReason(config) === undefined ? [...labels, ...warmupFiles(config)] : labels;
 }
 
 /** The version folders of a model that are there, ascending by number. */

@@ -24,7 +24,6 @@ function unsupported(config: ModelConfig): string | undefined {
   if (config.batchOutput.length > 0) return 'batch_output';
   if (config.input.some((input) => input.allowRaggedBatch)) return 'allow_ragged_batch';
   if ([...config.input, ...config.output].some((io) => io.isShapeTensor)) return 'is_shape_tensor';
-  if (config.modelWarmup.length > 0) return 'model_warmup';
   // An agent may check or change the model's files: without it others would be served.
   if (config.modelRepositoryAgents !== undefined && config.modelRepositoryAgents.agents.length > 0) {
     return 'model_repository_agents';

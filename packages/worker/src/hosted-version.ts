@@ -14,6 +14,7 @@ import {
   type ModelConfig,
   type ModelSignature,
   modelConfigJson,
+  warmupSamples,
 } from '@nereid/config';
 import {
   ERROR_TABLE,
@@ -213,6 +214,7 @@ function instanceOf(
       versionDirectory: join(modelDirectory, version),
       instanceName: name,
       device,
+      warmup: warmupSamples(config),
       settings: { ...backendSettings[''], ...backendSettings[config.backend] },
     },
   });

@@ -10,11 +10,14 @@ import { createThreadCancels } from './thread-cancels.ts';
 import { packChunk, runBatch, type ThreadModel } from './thread-execution.ts';
 import type { BatchOrder, LogReport, ThreadOrder, ThreadReport, ThreadSetup } from './thread-messages.ts';
 import type { ChunkLine } from './thread-streams.ts';
+import { warmUp } from './warm-up.ts';
 
 /** How long a stopped thread waits for what its model has left open (timers, sockets). */
 const LINGER_MS = 100;
 
 const port = await receivePort();
+/** Told so during the warm-up. */
+let stopped = false;
 
 /** The line to the worker, which is the first and only message that comes by parentPort. */
 function receivePort(): Promise<MessagePort> {
@@ -34,7 +37,28 @@ function threadLog(): BackendLog {
 async function load(setup: ThreadSetup): Promise<ThreadModel> {
   const backend = await backendNamed(setup.config.backend);
   const instance = await backend.load({ ...setup, log: threadLog() });
-  return { signature: setup.signature, version: setup.version, instance };
+  const model = { signature: setup.signature, version: setup.version, instance };
+  try {
+    await warmUp(model, setup.warmup, setup.modelDirectory, isStopped);
+  } catch (failure) {
+    await finalize(model);
+    throw failure;
+  }
+  return model;
+}
+
+/** Before the model is loaded, all that the worker has to say is that it need not be any more. */
+function isStopped(): boolean {
+  stopped ||= receiveMessageOnPort(port) !== undefined;
+  return stopped;
+}
+
+async function finalize(model: ThreadModel): Promise<void> {
+  try {
+    await model.instance.finalize();
+  } catch (failure) {
+    post({ kind: 'log', level: 'error', text: `finalize failed: ${errorInfo(failure).message}` });
+  }
 }
 
 /** Works off what has come, one at a time. Resolves when told to stop. */
@@ -97,11 +121,7 @@ try {
 }
 if (model !== undefined) {
   post({ kind: 'loaded', needsRequests: model.instance.needsRequests });
-  await serve(port, model);
-  try {
-    await model.instance.finalize();
-  } catch (failure) {
-    post({ kind: 'log', level: 'error', text: `finalize failed: ${errorInfo(failure).message}` });
-  }
+  if (!stopped) await serve(port, model);
+  await finalize(model);
 }
 end();

@@ -8,10 +8,14 @@
  * server saturates. All else is rare and takes plain objects.
  */
 import type { InstanceLoad } from '@nereid/backends';
+import type { WarmupSample } from '@nereid/config';
 import type { ErrorInfo, Parameters, ResponseTimes, Tensor } from '@nereid/protocol';
 
 /** `workerData` of the thread: what it loads but for the log, which goes to the worker. */
-export type ThreadSetup = Omit<InstanceLoad, 'log'>;
+export interface ThreadSetup extends Omit<InstanceLoad, 'log'> {
+  /** What it runs before it is loaded, made by `warmupSamples`. */
+  readonly warmup: readonly WarmupSample[];
+}
 
 /**
  * What only backends that need requests one by one get of each: id, correlation id, START, END,

@@ -1,0 +1,159 @@
+/** A model's warm-up samples (ModelWarmup of model_config.proto): what an instance runs before it is READY. */
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  type Datatype,
+  elementCount,
+  errorInfo,
+  fixedByteSize,
+  NereidError,
+  REQUEST_DEFAULTS,
+  type Tensor,
+} from '@nereid/protocol';
+import { checkRequest } from './check-request.ts';
+import type { ModelConfig, ModelWarmup, ModelWarmup_Input } from './gen/model_config_pb.ts';
+import { LIMITS } from './limits.ts';
+import { pathInside } from './model-files.ts';
+import { modelSignature, protocolDatatype } from './model-signature.ts';
+
+/** The folder beside the config that `input_data_file` names files of. */
+export const WARMUP_FOLDER = 'warmup';
+/** Bytes of an empty element of a BYTES tensor: its length. */
+const EMPTY_ELEMENT_BYTES = 4;
+const NO_REQUEST_ID = '[request id: <id_unknown>] ';
+
+/** Where an input's data come from. `file` is a name below WARMUP_FOLDER. */
+export type WarmupData =
+  | { readonly kind: 'zero' }
+  | { readonly kind: 'random' }
+  | { readonly kind: 'file'; readonly file: string };
+
+export interface WarmupInput {
+  readonly name: string;
+  readonly datatype: Datatype;
+  /** Of one request, with a first dimension of 1 where the model batches. */
+  readonly shape: readonly number[];
+  readonly bytes: WarmupData;
+}
+
+/** Plain data, which can be sent to an instance's thread. */
+export interface WarmupSample {
+  readonly name: string;
+  /** Requests of one execution, at least 1. */
+  readonly batchSize: number;
+  /** Executions, at least 1. */
+  readonly count: number;
+  readonly inputs: readonly WarmupInput[];
+}
+
+/**
+ * The samples that instances run, in the config's order. One with batch_size 0 is none (Triton skips it).
+ * Throws INVALID_ARG, naming model and sample, for an input without datatype or data, with a dimension
+ * that is not given, and for a batch that the model does not take.
+ */
+export function warmupSamples(config: ModelConfig): WarmupSample[] {
+  return config.modelWarmup
+    .filter(({ batchSize }) => batchSize > 0)
+    .map((sample) => {
+      const refuse = refuser(config, sample);
+      const rowsMax = Math.max(1, config.maxBatchSize);
+      if (sample.batchSize > rowsMax) {
+        refuse('batch_size', `batch_size must be <= ${rowsMax} for '${config.name}', got ${sample.batchSize}`);
+      }
+      const names = Object.keys(sample.inputs).sort();
+      const inputs = names.flatMap((name) => {
+        const input = sample.inputs[name];
+        return input === undefined ? [] : [warmupInput(config, name, input, refuse)];
+      });
+      return { name: sample.name, batchSize: sample.batchSize, count: Math.max(1, sample.count), inputs };
+    });
+}
+
+type Refuse = (field: string, why: string) => never;
+
+function refuser(config: ModelConfig, sample: { readonly name: string }): Refuse {
+  return (field, why) => {
+    const text = `warmup sample '${sample.name}' of model '${config.name}' cannot be run: ${why}`;
+    throw new NereidError('INVALID_ARG', text, { field: `model_warmup.${field}` });
+  };
+}
+
+function warmupInput(config: ModelConfig, name: string, input: ModelWarmup_Input, refuse: Refuse): WarmupInput {
+  const datatype = protocolDatatype(input.dataType);
+  if (datatype === undefined) return refuse('inputs.data_type', `input '${name}' must specify 'data_type'`);
+  const dims = input.dims.map(Number);
+  if (dims.some((dim) => dim < 0)) {
+    // Triton's words (backend_model_instance.cc).
+    const text = `warmup setting expects all variable-size dimensions are specified for input '${name}'`;
+    return refuse('inputs.dims', text);
+  }
+  const shape = config.maxBatchSize > 0 ? [1, ...dims] : dims;
+  const { case: kind, value } = input.inputDataType;
+  if (kind === 'inputDataFile') return { name, datatype, shape, bytes: { kind: 'file', file: value } };
+  if (kind === 'zeroData') return { name, datatype, shape, bytes: { kind: 'zero' } };
+  if (kind === 'randomData') return { name, datatype, shape, bytes: { kind: 'random' } };
+  const text = `warmup setting expects input '${name}' to have input_data_type set: zero_data, random_data or`;
+  return refuse('inputs', `${text} input_data_file`);
+}
+
+/**
+ * Refuses samples that are no requests to the model: every input is checked as one of a client's,
+ * and its file, if it has one, must be in the folder `warmup` and hold as many bytes as its dims say.
+ * Throws a NereidError that names model and sample.
+ */
+export async function checkWarmup(config: ModelConfig, directory: string): Promise<void> {
+  const signature = modelSignature(config);
+  for (const sample of warmupSamples(config)) {
+    const refuse = refuser(config, sample);
+    const inputs: Tensor[] = [];
+    let bytes = 0;
+    for (const input of sample.inputs) {
+      const tensor = { name: input.name, datatype: input.datatype, shape: input.shape };
+      const size = fixedByteSize(input.datatype, input.shape) ?? EMPTY_ELEMENT_BYTES * (elementCount(input.shape) ?? 0);
+      bytes += Math.max(size, input.bytes.kind === 'file' ? await fileSize(directory, input.bytes.file, refuse) : 0);
+      if (bytes * sample.batchSize > LIMITS.warmup_bytes_max) {
+        refuse('inputs', `it needs more than ${LIMITS.warmup_bytes_max} bytes`);
+      }
+      const data = input.bytes.kind === 'file' ? await readSample(directory, input.bytes.file, refuse) : undefined;
+      inputs.push({ ...tensor, data: data ?? new Uint8Array(size) });
+    }
+    const wrong = checkRequest(signature, { ...REQUEST_DEFAULTS, modelName: config.name, modelVersion: '', inputs });
+    if (wrong !== null) refuse('inputs', wrong.message.replace(NO_REQUEST_ID, ''));
+  }
+}
+
+/** Files that the samples read, below the model's folder. */
+export function warmupFiles(config: ModelConfig): string[] {
+  const files = warmupSamples(config).flatMap(({ inputs }) =>
+    inputs.flatMap(({ bytes }) => (bytes.kind === 'file' ? [join(WARMUP_FOLDER, bytes.file)] : [])),
+  );
+  return [...new Set(files)];
+}
+
+async function fileSize(directory: string, file: string, refuse: Refuse): Promise<number> {
+  const path = samplePath(directory, file, refuse);
+  try {
+    const found = await stat(path);
+    if (found.isFile()) return found.size;
+  } catch (missing) {
+    return refuse('inputs.input_data_file', `failed to open file for read ${path}: ${errorInfo(missing).message}`);
+  }
+  return refuse('inputs.input_data_file', `'${path}' is not a regular file`);
+}
+
+function samplePath(directory: string, file: string, refuse: Refuse): string {
+  try {
+    return pathInside(join(directory, WARMUP_FOLDER), file, 'input_data_file');
+  } catch (outside) {
+    return refuse('inputs.input_data_file', errorInfo(outside).message);
+  }
+}
+
+async function readSample(directory: string, file: string, refuse: Refuse): Promise<Uint8Array> {
+  const path = samplePath(directory, file, refuse);
+  try {
+    return await readFile(path);
+  } catch (unreadable) {
+    return refuse('inputs.input_data_file', `failed to open file for read ${path}: ${errorInfo(unreadable).message}`);
+  }
+}
