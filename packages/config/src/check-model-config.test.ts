@@ -60,6 +60,11 @@ describe('refused', () => {
       `unexpected 'platform' and 'backend' pair, got:x, onnxruntime for m`,
     ],
     [
+      'an ensemble with a warm-up',
+      'platform: "ensemble" ensemble_scheduling { } model_warmup { }',
+      `ensemble m must not specify 'model_warmup': its steps' models may`,
+    ],
+    [
       'an ensemble with a backend',
       'platform: "ensemble" backend: "x"',
       `Ensemble model 'm' must have platform type 'ensemble' and empty backend type`,

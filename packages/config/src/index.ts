@@ -34,4 +34,4 @@ export {
 export { compareVersions } from './select-versions.ts';
 export { NO_TRACES, TRACE_LEVELS, TRACE_RANGES, type TraceConfig, type TraceLevel } from './trace-config.ts';
 export { unsupportedReason, unsupportedScheduling } from './unsupported-reason.ts';
-export { WARMUP_FOLDER, type WarmupInput, type WarmupSample, warmupSamples } from './warmup.ts';
+export { type WarmupInput, type WarmupSample, warmupSamples } from './warmup.ts';

@@ -11,13 +11,13 @@ import {
   type Tensor,
 } from '@nereid/protocol';
 import { checkRequest } from './check-request.ts';
-import type { ModelConfig, ModelWarmup, ModelWarmup_Input } from './gen/model_config_pb.ts';
+import type { ModelConfig, ModelWarmup_Input } from './gen/model_config_pb.ts';
 import { LIMITS } from './limits.ts';
 import { pathInside } from './model-files.ts';
 import { modelSignature, protocolDatatype } from './model-signature.ts';
 
 /** The folder beside the config that `input_data_file` names files of. */
-export const WARMUP_FOLDER = 'warmup';
+const WARMUP_FOLDER = 'warmup';
 /** Bytes of an empty element of a BYTES tensor: its length. */
 const EMPTY_ELEMENT_BYTES = 4;
 const NO_REQUEST_ID = '[request id: <id_unknown>] ';
@@ -107,19 +107,31 @@ export async function checkWarmup(config: ModelConfig, directory: string): Promi
     const refuse = refuser(config, sample);
     const inputs: Tensor[] = [];
     let bytes = 0;
-    for (const input of sample.inputs) {
-      const tensor = { name: input.name, datatype: input.datatype, shape: input.shape };
-      const size = fixedByteSize(input.datatype, input.shape) ?? EMPTY_ELEMENT_BYTES * (elementCount(input.shape) ?? 0);
-      bytes += Math.max(size, input.bytes.kind === 'file' ? await fileSize(directory, input.bytes.file, refuse) : 0);
-      if (bytes * sample.batchSize > LIMITS.warmup_bytes_max) {
-        refuse('inputs', `it needs more than ${LIMITS.warmup_bytes_max} bytes`);
-      }
-      const data = input.bytes.kind === 'file' ? await readSample(directory, input.bytes.file, refuse) : undefined;
-      inputs.push({ ...tensor, data: data ?? new Uint8Array(size) });
+    const count = (size: number) => {
+      bytes += size * sample.batchSize;
+      if (bytes > LIMITS.warmup_bytes_max) refuse('inputs', `it needs more than ${LIMITS.warmup_bytes_max} bytes`);
+    };
+    for (const { name, datatype, shape, bytes: source } of sample.inputs) {
+      const size = fixedByteSize(datatype, shape) ?? EMPTY_ELEMENT_BYTES * (elementCount(shape) ?? Number.MAX_VALUE);
+      count(size);
+      const path = source.kind === 'file' ? samplePath(directory, source.file, refuse) : undefined;
+      const given = path === undefined ? size : await fileSize(path, refuse);
+      const isText = datatype === 'BYTES';
+      if (!isText && given !== size && source.kind === 'file') refuseSize(source.file, size, given, refuse);
+      if (given > size) count(given - size);
+      const data = isText && path !== undefined ? await readFile(path) : new Uint8Array(size);
+      inputs.push({ name, datatype, shape, data });
     }
     const wrong = checkRequest(signature, { ...REQUEST_DEFAULTS, modelName: config.name, modelVersion: '', inputs });
     if (wrong !== null) refuse('inputs', wrong.message.replace(NO_REQUEST_ID, ''));
   }
+}
+
+/** Triton's words for a file that is too short (backend_model_instance.cc); of a longer one it takes what it needs. */
+function refuseSize(file: string, wanted: number, given: number, refuse: Refuse): never {
+  const has = given < wanted ? 'only has' : 'has';
+  const text = `warmup setting expects ${wanted} bytes, but the data provided from ${file} ${has} ${given} bytes`;
+  return refuse('inputs.input_data_file', text);
 }
 
 /** Files that the samples read, below the model's folder. */
@@ -130,17 +142,6 @@ export function warmupFiles(config: ModelConfig): string[] {
   return [...new Set(files)];
 }
 
-async function fileSize(directory: string, file: string, refuse: Refuse): Promise<number> {
-  const path = samplePath(directory, file, refuse);
-  try {
-    const found = await stat(path);
-    if (found.isFile()) return found.size;
-  } catch (missing) {
-    return refuse('inputs.input_data_file', `failed to open file for read ${path}: ${errorInfo(missing).message}`);
-  }
-  return refuse('inputs.input_data_file', `'${path}' is not a regular file`);
-}
-
 function samplePath(directory: string, file: string, refuse: Refuse): string {
   try {
     return pathInside(join(directory, WARMUP_FOLDER), file, 'input_data_file');
@@ -149,11 +150,14 @@ function samplePath(directory: string, file: string, refuse: Refuse): string {
   }
 }
 
-async function readSample(directory: string, file: string, refuse: Refuse): Promise<Uint8Array> {
-  const path = samplePath(directory, file, refuse);
+async function fileSize(path: string, refuse: Refuse): Promise<number> {
   try {
-    return await readFile(path);
-  } catch (unreadable) {
-    return refuse('inputs.input_data_file', `failed to open file for read ${path}: ${errorInfo(unreadable).message}`);
+    const found = await stat(path);
+    if (found.isFile()) return found.size;
+  } catch (error) {
+    const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    const why = missing ? 'No such file or directory' : errorInfo(error).message;
+    return refuse('inputs.input_data_file', `failed to open text file for read ${path}: ${why}`);
   }
+  return refuse('inputs.input_data_file', `'${path}' is not a regular file`);
 }

@@ -214,7 +214,8 @@ function instanceOf(
       versionDirectory: join(modelDirectory, version),
       instanceName: name,
       device,
-      warmup: warmupSamples(config),
+      // Triton warms up those that requests can come to.
+      warmup: passive ? [] : warmupSamples(config),
       settings: { ...backendSettings[''], ...backendSettings[config.backend] },
     },
   });

@@ -48,7 +48,10 @@ export async function warmUp(
         if (!outcome.ok) errors.add(outcome.error.message);
       };
       const frame = packBatch(model.signature, requests, ++sequence, sharedNowNs(), (size) => new ArrayBuffer(size));
-      const line = { send: (_: number, chunk: { outcome: ThreadOutcome }) => note(chunk.outcome), room: () => undefined };
+      const line = {
+        send: (_: number, chunk: { outcome: ThreadOutcome }) => note(chunk.outcome),
+        room: () => undefined,
+      };
       const { report } = await runBatch(model, frame, details, cancels, line);
       for (const outcome of outcomesOf(report)) note(outcome);
       if (errors.size > 0) throw failed(sample, [...errors]);

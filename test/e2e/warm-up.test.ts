@@ -1,0 +1,67 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Deployment, deploy, MODES } from '../deployment.mjs';
+import { eventually, metric } from './metrics.ts';
+import { createModelFolder, type ModelFolder } from './model-folder.ts';
+import { infer, oneInput } from './requests.ts';
+
+/** Answers with the rows of all batches that this instance ran before. */
+const REMEMBERS = `
+  const ran = [];
+  export function execute(requests) {
+    const seen = ran.map(String).join();
+    ran.push(requests.map(({ inputs }) => inputs.get('VALUE').data[0]));
+    if (requests.length === 1 && requests[0].id !== '') throw new Error('ran ' + seen);
+    return requests.map(({ inputs }) => ({ outputs: { VALUE: inputs.get('VALUE') } }));
+  }`;
+const FAILS = 'export const execute = (requests) => requests.map(() => new Error("too cold"));';
+const sample = (source: string, more: string) =>
+  `model_warmup { name: "some" ${more} inputs { key: "VALUE" value { data_type: TYPE_INT32 dims: 1 ${source} } } }`;
+
+describe.each(MODES)('in mode %s', (mode) => {
+  let folder: ModelFolder;
+  let served: Deployment;
+
+  beforeAll(async () => {
+    folder = createModelFolder();
+    const samples =
+      sample('input_data_file: "seven"', 'batch_size: 3 count: 2') + sample('zero_data: true', 'batch_size: 1');
+    folder.addJavaScript('warm', REMEMBERS, `${samples} dynamic_batching { }`, 8);
+    mkdirSync(join(folder.path, 'warm', 'warmup'));
+    writeFileSync(join(folder.path, 'warm', 'warmup', 'seven'), Int32Array.of(7));
+    folder.addJavaScript('cold', FAILS, sample('random_data: true', 'batch_size: 1'));
+    folder.addJavaScript('fileless', REMEMBERS, sample('input_data_file: "none"', 'batch_size: 1'));
+    served = await deploy(mode, [folder.path], ['--strict-readiness=false', '--exit-on-error=false']);
+  });
+  afterAll(async () => {
+    const endings = await served.stop();
+    folder.remove();
+    for (const { code, output } of endings) expect(code, output).toBe(0);
+  });
+
+  test('an instance is ready once it has run its samples, which count nowhere', async () => {
+    await eventually('the model is ready', async () => (await fetch(`${served.http}/v2/models/warm/ready`)).ok);
+    const answer = await fetch(`${served.http}/v2/models/warm/stats`);
+    const { model_stats: stats } = JSON.parse(await answer.text());
+    expect(stats).toMatchObject([{ inference_count: 0, execution_count: 0, batch_stats: [] }]);
+    expect(stats[0].inference_stats.success.count).toBe(0);
+    for (const name of ['nv_inference_request_success', 'nv_inference_count', 'nv_inference_exec_count']) {
+      expect(await metric(served.metrics, name, { model: 'warm' }), name).toBe(0);
+    }
+    const body = JSON.parse(oneInput('VALUE', 'INT32', [1, 1], [1]));
+    const { error } = await infer(served.http, 'warm', JSON.stringify({ ...body, id: 'asks' }));
+    expect(error).toContain('ran 7,7,7,7,7,7,0');
+  });
+
+  test.each([
+    ['cold', "Invalid argument: failed to run warmup sample 'some': too cold"],
+    ['fileless', "Invalid argument: warmup sample 'some' of model 'fileless' cannot be run: failed to open text file"],
+  ])('a model whose sample fails is not loaded, which the index says: %s', async (name, reason) => {
+    const index = async (): Promise<{ name: string; state?: string; reason?: string }[]> =>
+      JSON.parse(await (await fetch(`${served.http}/v2/repository/index`, { method: 'POST' })).text());
+    const model = async () => (await index()).find((entry) => entry.name === name);
+    await eventually('it has failed', async () => (await model())?.state === 'UNAVAILABLE');
+    expect((await model())?.reason).toContain(reason);
+  });
+});
