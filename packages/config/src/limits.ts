@@ -66,7 +66,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   json_elements_max: 'Array elements in one JSON body, over all tensors.',
   body_bytes_raised_max: 'The most that `--http-max-input-size` may be raised to.',
   requests_pending_max: 'Requests of one gateway that still wait for an answer; one more is refused with 503.',
-  requests_queued_max: 'Requests waiting in one model version where its config sets no `max_queue_size`.',
+  requests_queued_max:
+    'Requests waiting in one model version, all priority levels together, unless a `max_queue_size` is larger.',
   stream_unread_chunks_max: 'Answers of one stream that its client has not read; one more ends the stream with 503.',
   stream_unread_bytes_max: 'Bytes of those answers; an answer that begins beyond it ends the stream with 503.',
   grpc_stream_requests_max:

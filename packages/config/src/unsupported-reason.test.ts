@@ -24,15 +24,6 @@ describe('not served yet', () => {
     ['output { is_shape_tensor: true }', 'is_shape_tensor'],
     ['model_repository_agents { agents { name: "checksum" } }', 'model_repository_agents'],
     ['dynamic_batching { preserve_ordering: true }', 'dynamic_batching.preserve_ordering'],
-    ['dynamic_batching { priority_levels: 1 }', 'dynamic_batching.priority_levels'],
-    [
-      'dynamic_batching { default_queue_policy { default_timeout_microseconds: 2 } }',
-      'dynamic_batching.default_queue_policy.default_timeout_microseconds',
-    ],
-    [
-      'dynamic_batching { priority_queue_policy { key: 1 value { max_queue_size: 1 } } }',
-      'dynamic_batching.priority_queue_policy',
-    ],
   ])('%s', (text, what) => {
     expect(reason(text)).toBe(`${what} is not served by this version of Nereid`);
   });
@@ -45,6 +36,9 @@ describe('served', () => {
     'dynamic_batching { preferred_batch_size: 4 max_queue_delay_microseconds: 100 }',
     'dynamic_batching { default_queue_policy { max_queue_size: 2 } }',
     'dynamic_batching { default_queue_policy { allow_timeout_override: true timeout_action: DELAY } }',
+    'dynamic_batching { priority_levels: 3 default_priority_level: 2 }',
+    'dynamic_batching { default_queue_policy { default_timeout_microseconds: 2 } }',
+    'dynamic_batching { priority_queue_policy { key: 1 value { max_queue_size: 1 } } }',
     'response_cache { enable: true }',
     'model_warmup { batch_size: 1 }',
     'input { optional: true }',

@@ -1,5 +1,5 @@
 import { isEnsemble } from './complete-model-config.ts';
-import type { ModelConfig, ModelDynamicBatching, ModelQueuePolicy } from './gen/model_config_pb.ts';
+import type { ModelConfig } from './gen/model_config_pb.ts';
 
 const SERVED_BACKENDS: readonly string[] = ['onnxruntime', 'javascript'];
 /** Those that can give a request any number of answers. */
@@ -35,22 +35,7 @@ function unsupported(config: ModelConfig): string | undefined {
 export function unsupportedScheduling({ schedulingChoice: choice }: ModelConfig): string | undefined {
   if (choice.case === 'ensembleScheduling') return 'ensemble_scheduling';
   if (choice.case === 'sequenceBatching') return 'sequence_batching';
-  return choice.case === 'dynamicBatching' ? unsupportedBatching(choice.value) : undefined;
-}
-
-function unsupportedBatching(batching: ModelDynamicBatching): string | undefined {
-  if (batching.preserveOrdering) return 'dynamic_batching.preserve_ordering';
-  if (batching.priorityLevels > 0n) return 'dynamic_batching.priority_levels';
-  if (hasTimeout(batching.defaultQueuePolicy)) {
-    return 'dynamic_batching.default_queue_policy.default_timeout_microseconds';
-  }
-  const policies = Object.values(batching.priorityQueuePolicy);
-  return policies.some((policy) => policy.maxQueueSize > 0 || hasTimeout(policy))
-    ? 'dynamic_batching.priority_queue_policy'
+  return choice.case === 'dynamicBatching' && choice.value.preserveOrdering
+    ? 'dynamic_batching.preserve_ordering'
     : undefined;
-}
-
-/** Without a default timeout an override never applies (core's PolicyQueue), nor does the action. */
-function hasTimeout(policy: ModelQueuePolicy | undefined): boolean {
-  return policy !== undefined && policy.defaultTimeoutMicroseconds > 0n;
 }

@@ -6,6 +6,7 @@ import {
   type FailureReason,
   type ProcessId,
   QUEUE_FULL,
+  QUEUE_TIMEOUT,
   withRequestId,
 } from '@nereid/protocol';
 import type { Timer } from '@nereid/runtime';
@@ -14,7 +15,7 @@ import { createBatchEnds } from './batch-ends.ts';
 import { createInstancePlaces } from './instance-places.ts';
 import { countFailure } from './model-statistics.ts';
 import { createRequestEntries, type Entry } from './request-entries.ts';
-import { DEADLINE_PASSED, INSTANCE_LOST } from './request-error.ts';
+import { INSTANCE_LOST } from './request-error.ts';
 import { createRunningElsewhere } from './running-elsewhere.ts';
 import { batchTimes, behindOthers, executeMessage, outSinceUs, type SentBatch, unlistedBatches } from './sent-batch.ts';
 import type { OwnedRequest, QueueParts, VersionQueue } from './version-queue.ts';
@@ -50,7 +51,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
         dispatch(decision);
         break;
       case 'reject':
-        end(decision.request, withRequestId(decision.request.message.request, decision.error), 'REJECTED');
+        refuse(decision);
         break;
       case 'wake':
         dropWake();
@@ -61,6 +62,10 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
         break;
     }
   };
+
+  /** Of what Triton's queue refuses, a time-out alone comes without the request's id. */
+  const refuse = ({ request, error }: Extract<Decision<OwnedRequest>, { type: 'reject' }>) =>
+    end(request, error === QUEUE_TIMEOUT ? error : withRequestId(request.message.request, error), 'REJECTED');
 
   const dispatch = ({
     instance: key,
@@ -89,7 +94,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     }
     mailbox.send(instance.worker, executeMessage(parts, batch, instance.index), (reason) => {
       if (reason === 'gone') self.workerGone(instance.worker);
-      else refuse(batch.number);
+      else refuseBatch(batch.number);
     });
   };
 
@@ -117,10 +122,10 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   };
 
   /** The worker's mailbox is at its limit: answered as a full queue. */
-  const refuse = (number: number) => {
+  const refuseBatch = (number: number) => {
     const batch = closeBatch(number);
     if (batch === undefined) return;
-    for (const request of batch.requests) end(request, withRequestId(request.message.request, QUEUE_FULL), 'REJECTED');
+    for (const request of batch.requests) refuse({ type: 'reject', request, error: QUEUE_FULL });
     places.offer(batch.instance);
   };
 
@@ -135,13 +140,13 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
 
   const requeue = (entry: Entry) => {
     if (entry.cancelled) end(entry.request, CANCELLED, 'CANCELED');
-    else enqueue(entry);
+    else enqueue(entry, 'returned');
   };
 
-  const enqueue = (entry: Entry) => {
+  const enqueue = (entry: Entry, type: 'arrived' | 'returned') => {
     const { request } = entry;
-    entries.queue(entry, () => leave(request.id, DEADLINE_PASSED, 'REJECTED'));
-    step({ type: 'arrived', request });
+    entries.queue(entry, () => leave(request.id, QUEUE_TIMEOUT, 'REJECTED'));
+    step({ type, request });
   };
 
   /** Ends a queued request at once; false where it is not queued. */
@@ -197,7 +202,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     arrive(request) {
       const entry = entries.add(request);
       const worker = elsewhere.worker(request.id);
-      if (worker === undefined) enqueue(entry);
+      if (worker === undefined) enqueue(entry, 'arrived');
       else entries.runElsewhere(entry, worker);
     },
     cancel(message) {

@@ -134,6 +134,7 @@ export function createIntake(parts: IntakeParts): Intake {
         arrivedUs,
         priority: Number(request.priority),
         timeoutUs: Number(request.timeoutUs),
+        patient: message.replyTo === id,
         message,
         deadlineUs: message.msLeft > 0 ? arrivedUs + message.msLeft * 1000 : undefined,
       });

@@ -12,6 +12,7 @@ import {
   type MissingMessage,
   type Outcome,
   type ProcessId,
+  QUEUE_TIMEOUT,
   type ResponseMessage,
 } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
@@ -19,7 +20,6 @@ import type { JobQueues, JobTaker, LargeTensors, TakenJob } from '@nereid/transp
 import type { Intake } from './intake.ts';
 import { jobVerdict } from './job-verdict.ts';
 import type { OwnedModel } from './owned-model.ts';
-import { DEADLINE_PASSED } from './request-error.ts';
 
 export interface JobIntakeParts {
   readonly id: ProcessId;
@@ -152,7 +152,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
   const schedule = (held: HeldJob) => {
     const msLeft = Math.ceil(held.deadlineWallMs - clock.wallMs());
     if (msLeft <= 0) {
-      settle(held, { ok: false, error: DEADLINE_PASSED });
+      settle(held, { ok: false, error: QUEUE_TIMEOUT });
       return;
     }
     held.unknownSinceUs = undefined;

@@ -3,6 +3,7 @@ import {
   type ErrorCode,
   noVersions,
   QUEUE_FULL,
+  QUEUE_TIMEOUT,
   STOPPING,
   versionNotFound,
   versionNotReady,
@@ -10,7 +11,7 @@ import {
 } from '@nereid/protocol';
 import { expect, test } from 'vitest';
 import { jobVerdict } from './job-verdict.ts';
-import { DEADLINE_PASSED, INSTANCE_LOST } from './request-error.ts';
+import { INSTANCE_LOST } from './request-error.ts';
 
 const behindId = (error: { readonly code: ErrorCode; readonly message: string }) => withRequestId({ id: 'r' }, error);
 
@@ -22,7 +23,7 @@ test.each([
   ['a failed model', { code: 'INTERNAL', message: 'x' }, 'retry'],
   ['a lost instance', behindId(INSTANCE_LOST), 'retry'],
   ['an answer that may be too large', ANSWER_REFUSED, 'retry'],
-  ["a queue's own timeout", behindId(DEADLINE_PASSED), 'retry'],
+  ["a queue's own timeout", behindId(QUEUE_TIMEOUT), 'retry'],
   ['a full queue', behindId(QUEUE_FULL), 'later'],
   ['a server that stops', STOPPING, 'later'],
   ['a version that is not ready', versionNotReady('m', '1'), 'later'],
@@ -32,5 +33,5 @@ test.each([
 });
 
 test('a passed deadline of its own', () => {
-  expect(jobVerdict(DEADLINE_PASSED, 'm', true)).toBe('final');
+  expect(jobVerdict(QUEUE_TIMEOUT, 'm', true)).toBe('final');
 });

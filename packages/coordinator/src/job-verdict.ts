@@ -1,5 +1,5 @@
-import { ANSWER_REFUSED, type ErrorCode, type ErrorInfo, noVersions } from '@nereid/protocol';
-import { DEADLINE_PASSED, INSTANCE_LOST } from './request-error.ts';
+import { ANSWER_REFUSED, type ErrorCode, type ErrorInfo, noVersions, QUEUE_TIMEOUT } from '@nereid/protocol';
+import { INSTANCE_LOST } from './request-error.ts';
 
 /**
  * What a failure means for a job. `final`: nothing would change. `retry`: as its attempts say. `later`:
@@ -21,7 +21,7 @@ export function jobVerdict({ code, message }: ErrorInfo, model: string, late: bo
   // Texts may stand behind a request id.
   if (message.endsWith(noVersions(model).message)) return 'later';
   if (FINAL.has(code)) return 'final';
-  if (message.endsWith(DEADLINE_PASSED.message)) return late ? 'final' : 'retry';
+  if (message.endsWith(QUEUE_TIMEOUT.message)) return late ? 'final' : 'retry';
   if (code !== 'UNAVAILABLE' || message.endsWith(INSTANCE_LOST.message)) return 'retry';
   // It has run, and may be too large each time.
   if (message.endsWith(ANSWER_REFUSED.message)) return 'retry';

@@ -1,6 +1,6 @@
 import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
-import { type BatchTimes, batchesDynamically, createScheduler, instanceDepth } from '@nereid/scheduler';
+import { type BatchTimes, batchesDynamically, createScheduler, depthKind, instanceDepth } from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
 import { batchSizeSeries } from './batch-size-metric.ts';
 import { createVersionQueue } from './dispatch.ts';
@@ -11,9 +11,9 @@ import type { StatisticsMetrics } from './statistics-metrics.ts';
 import type { OwnedRequest } from './version-queue.ts';
 
 export interface QueueLimits {
-  /** Requests that may wait in a version whose config sets no max_queue_size. */
+  /** Requests that may wait in a version, unless its config allows more. */
   readonly queue_max: number;
-  /** Batches that an instance holds at a time, in place of the scheduler's rule. */
+  /** Batches that an instance holds at a time, in place of the scheduler's rule; not where that must be one. */
   readonly instance_depth: number | undefined;
 }
 
@@ -33,9 +33,9 @@ export interface ModelQueuesParts {
 export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const { clock, mailbox, metrics, limits, answer, idle } = parts;
   const { config } = model.source;
-  const batches = batchesDynamically(config) ? 'batches' : 'single';
-  const kind = model.signature.decoupled ? 'streams' : batches;
-  const depth = (means: BatchTimes | undefined) => limits.instance_depth ?? instanceDepth(kind, means);
+  const kind = model.signature.decoupled ? 'streams' : depthKind(config);
+  const set = kind === 'exact' ? undefined : limits.instance_depth;
+  const depth = (means: BatchTimes | undefined) => set ?? instanceDepth(kind, means);
   for (const version of model.versions) {
     const statistics = createModelStatistics();
     const queue = createVersionQueue({

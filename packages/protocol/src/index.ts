@@ -94,6 +94,7 @@ export {
   noVersionReady,
   noVersions,
   QUEUE_FULL,
+  QUEUE_TIMEOUT,
   STOPPING,
   versionNotFound,
   versionNotReady,

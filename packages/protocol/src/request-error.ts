@@ -15,6 +15,9 @@ export const STOPPING: ErrorInfo = {
 /** Of any queue at its bound: a model's, a mailbox's, the gateway's waiters. */
 export const QUEUE_FULL: ErrorInfo = { code: 'UNAVAILABLE', message: 'Exceeds maximum queue size' };
 
+/** Of one that waited longer than its queue's policy, its own time-out or its deadline allows. */
+export const QUEUE_TIMEOUT: ErrorInfo = { code: 'UNAVAILABLE', message: 'Request timeout expired' };
+
 /** Of one that nobody waits for any more, whether it ran or not. */
 export const CANCELLED: ErrorInfo = { code: 'CANCELLED', message: 'Request cancelled' };
 

@@ -1,4 +1,5 @@
 import { createQueueAndPlaces } from './queue-and-places.ts';
+import { NO_POLICIES } from './queue-policy.ts';
 import type { Decision, QueuedRequest, Scheduler } from './schedule.ts';
 
 export interface DefaultSchedulerOptions {
@@ -14,7 +15,7 @@ export interface DefaultSchedulerOptions {
 export function createDefaultScheduler<R extends QueuedRequest = QueuedRequest>(
   options: DefaultSchedulerOptions,
 ): Scheduler<R> {
-  const waits = createQueueAndPlaces<R>(options.queue_max);
+  const waits = createQueueAndPlaces<R>({ policies: NO_POLICIES, queue_max: options.queue_max });
   const { queue, instances } = waits;
 
   const dispatch = () => {

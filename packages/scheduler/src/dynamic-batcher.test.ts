@@ -1,81 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { createDynamicScheduler, type DynamicBatcherOptions } from './dynamic-batcher.ts';
+import { createDynamicScheduler } from './dynamic-batcher.ts';
 import { queuedRequest } from './fixture-request.ts';
-import type { Decision, ScheduleEvent, Scheduler } from './schedule.ts';
+import { DEFAULTS, many, runTimeline, type Timeline } from './fixture-timeline.ts';
+import type { ScheduleEvent } from './schedule.ts';
 
-/** When, how many rows, and of which shape. */
-type Arrival = readonly [ms: number, rows: number, shape?: string];
-/** When, the rows of each request of the batch, and why it was closed. */
-type Sent = readonly [ms: number, rows: readonly number[], reason?: string];
-
-interface Case {
-  readonly rule: string;
-  readonly options: Partial<DynamicBatcherOptions>;
-  readonly instances?: number;
-  /** How long the model takes. */
-  readonly run_ms?: number;
-  readonly arrivals: readonly Arrival[];
-  /** Ids (r0, r1, … by arrival) that are cancelled at a time. */
-  readonly cancels?: readonly (readonly [ms: number, id: string])[];
-  readonly sent: readonly Sent[];
-  readonly rejected?: readonly string[];
-}
-
-const DEFAULTS: DynamicBatcherOptions = { rows_max: 8, preferred: [], delay_us: 0, places_ahead: 0, queue_max: 65_536 };
-
-/** `count` arrivals of one row at that time. */
-const many = (ms: number, count: number): Arrival[] => Array.from({ length: count }, () => [ms, 1] as const);
-
-/** Runs the scheduler in virtual time against instances that take `run_ms` per batch. */
-function runCase(scheduler: Scheduler, given: Case): { sent: Sent[]; rejected: string[]; batches: string[][] } {
-  const agenda: { us: number; event: ScheduleEvent }[] = [];
-  const sent: Sent[] = [];
-  const batches: string[][] = [];
-  const rejected: string[] = [];
-  let wake: { us: number; event: ScheduleEvent } | undefined;
-  const plan = (us: number, event: ScheduleEvent) => {
-    const entry = { us, event };
-    agenda.push(entry);
-    return entry;
-  };
-  for (let index = 0; index < (given.instances ?? 1); index++) {
-    plan(0, { type: 'instance-free', instance: `wk/${index}` });
-  }
-  for (const [index, [ms, rows, shape]] of given.arrivals.entries()) {
-    const request = queuedRequest({ id: `r${index}`, rows, shapeKey: shape ?? '', arrivedUs: ms * 1000 });
-    plan(ms * 1000, { type: 'arrived', request });
-  }
-  for (const [ms, id] of given.cancels ?? []) plan(ms * 1000, { type: 'cancelled', id });
-  const apply = (decision: Decision, nowUs: number) => {
-    switch (decision.type) {
-      case 'dispatch':
-        sent.push([nowUs / 1000, decision.batch.map((request) => request.rows), decision.reason]);
-        batches.push(decision.batch.map((request) => request.id));
-        plan(nowUs + (given.run_ms ?? 0) * 1000, { type: 'instance-free', instance: decision.instance });
-        break;
-      case 'reject':
-        rejected.push(decision.request.id);
-        break;
-      case 'wake':
-        if (wake !== undefined) agenda.splice(agenda.indexOf(wake), 1);
-        wake = plan(decision.atUs, { type: 'time' });
-        break;
-    }
-  };
-  for (;;) {
-    // The earliest, and among equals the one planned first.
-    const next = agenda.reduce<(typeof agenda)[number] | undefined>(
-      (best, entry) => (best === undefined || entry.us < best.us ? entry : best),
-      undefined,
-    );
-    if (next === undefined) return { sent, rejected, batches };
-    agenda.splice(agenda.indexOf(next), 1);
-    if (next === wake) wake = undefined;
-    for (const decision of scheduler.step(next.event, next.us)) apply(decision, next.us);
-  }
-}
-
-const CASES: readonly Case[] = [
+const CASES: readonly Timeline[] = [
   {
     rule: 'no delay: an idle instance gets whatever is there at once',
     options: {},
@@ -414,9 +343,9 @@ const CASES: readonly Case[] = [
 describe('dynamic batcher', () => {
   test.each(CASES)('$rule', (given) => {
     const scheduler = createDynamicScheduler({ ...DEFAULTS, ...given.options });
-    const { sent, rejected, batches } = runCase(scheduler, given);
+    const { sent, rejected, batches } = runTimeline(scheduler, given);
     expect(sent).toEqual(given.sent);
-    expect(rejected).toEqual(given.rejected ?? []);
+    expect(rejected.map(([id]) => id)).toEqual(given.rejected ?? []);
     const order = batches.flat().map((id) => Number(id.slice(1)));
     expect(order).toEqual([...order].sort((a, b) => a - b));
     expect(scheduler.waiting).toBe(0);

@@ -1,5 +1,7 @@
+import { QUEUE_TIMEOUT } from '@nereid/protocol';
 import { createFormingBatch } from './forming-batch.ts';
 import { createQueueAndPlaces } from './queue-and-places.ts';
+import type { QueuePolicies } from './queue-policy.ts';
 import type { CloseReason, Decision, QueuedRequest, Scheduler } from './schedule.ts';
 
 export interface DynamicBatcherOptions {
@@ -11,25 +13,31 @@ export interface DynamicBatcherOptions {
   readonly delay_us: number;
   /** Places of each instance that are for batches which cannot grow any more: behind one that it runs. */
   readonly places_ahead: number;
-  /** Requests that may wait, also those that only wait for company; one more is refused. */
+  /** Requests that may wait in all, also those that only wait for company; one more is refused. */
   readonly queue_max: number;
+  readonly policies: QueuePolicies;
 }
 
 type Verdict =
   | { readonly type: 'send'; readonly count: number; readonly reason: CloseReason }
-  /** Until a time, or until something arrives. */
-  | { readonly type: 'wait'; readonly untilUs: number | undefined };
+  /** Until a time, infinite for never, or until something arrives. */
+  | { readonly type: 'wait'; readonly untilUs: number };
 
 /**
- * Triton's dynamic batcher (dynamic_batch_scheduler.cc), without priorities and queue policies.
+ * Triton's dynamic batcher (dynamic_batch_scheduler.cc), with priorities and queue policies.
  *
- * A batch is formed from the queue's head each time that an instance is free, so it is as large as
- * can be. One that cannot grow (2) gains nothing by waiting here and may go earlier, to stand behind
- * the batch that an instance runs, so that the instance does not idle in between. It is sent when
+ * A batch is formed from the queue's head, whatever the levels of its requests, each time that an
+ * instance is free, so it is as large as can be and nobody of a lower level goes before one of a higher
+ * that came in time. One that cannot grow (2) gains nothing by waiting here and may go earlier where no
+ * policy asks who still waits, to stand behind the batch that an instance runs, so that the instance
+ * does not idle in between. It is sent when
  * 1. a prefix of it has a preferred size and its oldest request has not yet waited for the delay;
  * 2. it cannot grow: the next request does not fit or has another shape;
  * 3. its oldest request has waited for the delay, or there is no delay.
  * Else it waits until the delay is over. A client's own batch is never split.
+ *
+ * Whoever's time in the queue is over is seen to first, at that time and not when an instance comes
+ * free: it is refused, or stands back. Once dispatched no time-out applies any more.
  *
  * Unlike Triton, a batch never grows past the largest preferred size while instances are busy.
  */
@@ -38,15 +46,15 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
 ): Scheduler<R> {
   const fitting = options.preferred.filter((size) => size >= 1 && size <= options.rows_max);
   const rowsWanted = fitting.length === 0 ? options.rows_max : Math.max(...fitting);
-  const waits = createQueueAndPlaces<R>(options.queue_max);
+  const waits = createQueueAndPlaces<R>(options);
   const { queue, instances } = waits;
   const forming = createFormingBatch(queue, { rows_wanted: rowsWanted, preferred: new Set(fitting) });
-  /** The wake that the caller knows of. */
-  let wishedUs: number | undefined;
+  /** The wake that the caller knows of, infinite for none. */
+  let wishedUs = Number.POSITIVE_INFINITY;
 
   const judge = (nowUs: number): Verdict => {
     forming.extend();
-    if (forming.count === 0) return { type: 'wait', untilUs: undefined };
+    if (forming.count === 0) return { type: 'wait', untilUs: Number.POSITIVE_INFINITY };
     const dueUs = forming.oldestUs + options.delay_us;
     const expired = options.delay_us > 0 && nowUs >= dueUs;
     if (forming.preferredCount > 0 && !expired)
@@ -68,25 +76,23 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
     return batch;
   };
 
-  const dispatch = (nowUs: number): Decision<R>[] => {
-    const decisions: Decision<R>[] = [];
+  /** Whom an instance gets; when the batch that still waits is to be looked at again, infinite for never. */
+  const dispatch = (nowUs: number, decisions: Decision<R>[]): number => {
     while (instances.free > 0) {
       const verdict = judge(nowUs);
       const isIdle = instances.mostFree > options.places_ahead;
       if (!isIdle && forming.closed === undefined) break;
-      if (verdict.type === 'wait') {
-        // A wake that is no longer needed is left to come: it finds nothing to do.
-        if (verdict.untilUs !== undefined && verdict.untilUs !== wishedUs) {
-          wishedUs = verdict.untilUs;
-          decisions.push({ type: 'wake', atUs: wishedUs });
-        }
-        break;
-      }
+      if (verdict.type === 'wait') return verdict.untilUs;
       const instance = instances.take();
       if (instance === undefined) break;
       decisions.push({ type: 'dispatch', instance, batch: take(verdict.count), reason: verdict.reason });
     }
-    return decisions;
+    return Number.POSITIVE_INFINITY;
+  };
+
+  const refuseExpired = (nowUs: number, decisions: Decision<R>[]) => {
+    if (queue.nextExpiryUs > nowUs) return;
+    for (const request of queue.expire(nowUs)) decisions.push({ type: 'reject', request, error: QUEUE_TIMEOUT });
   };
 
   return {
@@ -94,14 +100,21 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       return queue.length;
     },
     step(event, nowUs) {
-      const before = queue.length;
+      const decisions: Decision<R>[] = [];
+      if (event.type === 'time') wishedUs = Number.POSITIVE_INFINITY;
+      // Before it comes in, since they no longer take up room.
+      refuseExpired(nowUs, decisions);
       const refusal = waits.take(event);
-      if (refusal !== undefined) return [refusal];
-      if (queue.length < before) forming.reset();
-      if (event.type === 'time') wishedUs = undefined;
-      const decisions = dispatch(nowUs);
+      if (refusal === undefined) refuseExpired(nowUs, decisions);
+      else decisions.push(refusal);
+      const untilUs = Math.min(dispatch(nowUs, decisions), queue.nextExpiryUs);
+      // A wake that comes too early finds nothing to do and asks for the next: cheaper than to move it each time.
+      if (untilUs < wishedUs) {
+        wishedUs = untilUs;
+        decisions.push({ type: 'wake', atUs: untilUs });
+      }
       // The caller may have dropped its timer then, so the next wish is told anew.
-      if (queue.length === 0) wishedUs = undefined;
+      if (queue.length === 0) wishedUs = Number.POSITIVE_INFINITY;
       return decisions;
     },
   };

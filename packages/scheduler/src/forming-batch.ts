@@ -1,4 +1,5 @@
-import type { QueueNode, RequestQueue } from './request-queue.ts';
+import type { PriorityQueue } from './priority-queue.ts';
+import type { QueuePlace } from './queue-place.ts';
 import type { QueuedRequest } from './schedule.ts';
 
 export interface BatchSizes {
@@ -9,8 +10,8 @@ export interface BatchSizes {
 
 /**
  * The batch that would be sent now: the longest run from the queue's head that may go together.
- * It is kept between events and only extended, so that each request is looked at once however
- * often the batcher is asked.
+ * It is kept between events and only extended, so that each request is looked at once however often
+ * the batcher is asked; where a request came or left within it, it is formed anew.
  */
 export interface FormingBatch {
   readonly count: number;
@@ -21,33 +22,46 @@ export interface FormingBatch {
   readonly oldestUs: number;
   /** Why nothing more can join, else undefined. */
   readonly closed: 'full' | 'shape' | undefined;
+  /** Brings it up to what waits now. */
   extend(): void;
-  /** To be called when a request of it left the queue. */
+  /** To be called when its requests were sent. */
   reset(): void;
 }
 
-export function createFormingBatch<R extends QueuedRequest>(queue: RequestQueue<R>, sizes: BatchSizes): FormingBatch {
+export function createFormingBatch<R extends QueuedRequest>(queue: PriorityQueue<R>, sizes: BatchSizes): FormingBatch {
   let count = 0;
   let rows = 0;
   let preferredCount = 0;
   let oldestUs = Number.POSITIVE_INFINITY;
   let closed: 'full' | 'shape' | undefined;
-  let last: QueueNode<R> | undefined;
+  let last: QueuePlace<R> | undefined;
 
-  const join = (node: QueueNode<R>) => {
-    const { request } = node;
+  const join = (place: QueuePlace<R>) => {
+    const { request } = place;
+    // What closes the batch counts too: with it gone, others may join.
+    queue.watch(place);
     if (last !== undefined) {
       // Only neighbours go together: what does not fit closes the batch, nothing is pulled past it.
       if (rows + request.rows > sizes.rows_wanted) closed = 'full';
       else if (request.shapeKey !== last.request.shapeKey) closed = 'shape';
       if (closed !== undefined) return;
     }
-    last = node;
+    last = place;
     count++;
     rows += request.rows;
     oldestUs = Math.min(oldestUs, request.arrivedUs);
     if (sizes.preferred.has(rows)) preferredCount = count;
     if (rows >= sizes.rows_wanted) closed = 'full';
+  };
+
+  const reset = () => {
+    count = 0;
+    rows = 0;
+    preferredCount = 0;
+    oldestUs = Number.POSITIVE_INFINITY;
+    closed = undefined;
+    last = undefined;
+    queue.watch(undefined);
   };
 
   return {
@@ -67,19 +81,13 @@ export function createFormingBatch<R extends QueuedRequest>(queue: RequestQueue<
       return closed;
     },
     extend() {
+      if (!queue.intact) reset();
       while (closed === undefined) {
-        const node = last === undefined ? queue.head : last.next;
-        if (node === undefined) break;
-        join(node);
+        const place = last === undefined ? queue.head : queue.after(last);
+        if (place === undefined) break;
+        join(place);
       }
     },
-    reset() {
-      count = 0;
-      rows = 0;
-      preferredCount = 0;
-      oldestUs = Number.POSITIVE_INFINITY;
-      closed = undefined;
-      last = undefined;
-    },
+    reset,
   };
 }

@@ -7,5 +7,5 @@ export type {
   ScheduleEvent,
   Scheduler,
 } from './schedule.ts';
-export { batchesDynamically, createScheduler, type SchedulerOptions } from './schedulers.ts';
+export { batchesDynamically, createScheduler, depthKind, type SchedulerOptions } from './schedulers.ts';
 export { batchShapeKey } from './shape-key.ts';

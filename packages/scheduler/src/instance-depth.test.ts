@@ -3,6 +3,7 @@ import { instanceDepth, nextMeanTimes } from './instance-depth.ts';
 
 test.each([
   ['dynamic batching, whatever the model takes', 'batches', { runUs: 10, wayUs: 2_000 }, 2],
+  ['priorities, time-outs or bounds of the queue', 'exact', { runUs: 10, wayUs: 2_000 }, 1],
   ['streams, whatever the model takes', 'streams', { runUs: 10, wayUs: 2_000 }, 1],
   ['no batch yet', 'single', undefined, 2],
   ['a model of 10 us', 'single', { runUs: 10, wayUs: 0 }, 50],

@@ -19,7 +19,8 @@ export interface BatchTimes {
  * How many batches an instance holds at a time, running and waiting in its worker, by what a batch
  * takes on average.
  *
- * A model of streams one: behind a stream a batch could wait without an end. With dynamic batching two,
+ * A model of streams one: behind a stream a batch could wait without an end. One with priorities, queue
+ * time-outs or bounds of its queue one too: they are exact only for what still waits here. Else with dynamic batching two,
  * of which the scheduler gives the second only to a batch that cannot grow: others wait in the queue,
  * where they can. Else there is nothing to gain by waiting here but the choice of instance and a late
  * cancel, and an instance that must wait for the next message idles for longer than a small model
@@ -28,8 +29,8 @@ export interface BatchTimes {
  * two of a model that takes longer.
  * `times` is undefined before the first batch.
  */
-export function instanceDepth(kind: 'single' | 'batches' | 'streams', times: BatchTimes | undefined): number {
-  if (kind === 'streams') return 1;
+export function instanceDepth(kind: 'single' | 'batches' | 'exact' | 'streams', times: BatchTimes | undefined): number {
+  if (kind === 'streams' || kind === 'exact') return 1;
   if (kind === 'batches') return DEPTH_BATCHING;
   if (times === undefined || times.runUs <= 0) return DEPTH_MIN;
   const aheadUs = AHEAD_US + Math.min(WAY_US_MAX, Math.max(0, times.wayUs));

@@ -1,19 +1,18 @@
 import { QUEUE_FULL } from '@nereid/protocol';
 import { createInstancePool, type InstancePool } from './instance-pool.ts';
-import { createRequestQueue, type RequestQueue } from './request-queue.ts';
+import { createPriorityQueue, type PriorityQueue, type PriorityQueueOptions } from './priority-queue.ts';
 import type { Decision, QueuedRequest, ScheduleEvent } from './schedule.ts';
 
 /** What waits and where there is room for it: what every rule keeps in the same way. */
 export interface QueueAndPlaces<R extends QueuedRequest> {
-  readonly queue: RequestQueue<R>;
+  readonly queue: PriorityQueue<R>;
   readonly instances: InstancePool;
   /** Takes an event in; the refusal of a request that finds the queue full. */
   take(event: ScheduleEvent<R>): Decision<R> | undefined;
 }
 
-/** `queue_max`: requests that may wait; one more is refused. */
-export function createQueueAndPlaces<R extends QueuedRequest>(queue_max: number): QueueAndPlaces<R> {
-  const queue = createRequestQueue<R>();
+export function createQueueAndPlaces<R extends QueuedRequest>(options: PriorityQueueOptions): QueueAndPlaces<R> {
+  const queue = createPriorityQueue<R>(options);
   const instances = createInstancePool();
   return {
     queue,
@@ -21,8 +20,10 @@ export function createQueueAndPlaces<R extends QueuedRequest>(queue_max: number)
     take(event) {
       switch (event.type) {
         case 'arrived':
-          if (queue.length >= queue_max) return { type: 'reject', request: event.request, error: QUEUE_FULL };
-          queue.append(event.request);
+          if (!queue.arrive(event.request)) return { type: 'reject', request: event.request, error: QUEUE_FULL };
+          break;
+        case 'returned':
+          queue.giveBack(event.request);
           break;
         case 'cancelled':
           queue.remove(event.id);

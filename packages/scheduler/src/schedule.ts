@@ -19,6 +19,8 @@ export interface QueuedRequest {
   readonly timeoutUs: number;
   /** Until then somebody waits for it, undefined for no end. Only its time in the queue is bounded by it. */
   readonly deadlineUs: number | undefined;
+  /** A job: nobody waits for it at a door, so that only its deadline ends it and no queue time-out does. */
+  readonly patient: boolean;
 }
 
 /** An instance as the rules see it: `${worker}/${index}`. */
@@ -26,6 +28,8 @@ export type InstanceKey = string;
 
 export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'arrived'; readonly request: R }
+  /** A request whose batch did not run and is lost: it is first in its level, and never refused. */
+  | { readonly type: 'returned'; readonly request: R }
   /** A request that is no longer wanted; unknown ids are ignored (it may be executing). */
   | { readonly type: 'cancelled'; readonly id: string }
   /** The instance can take one more batch. */

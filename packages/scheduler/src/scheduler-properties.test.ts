@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { createDefaultScheduler } from './default-scheduler.ts';
 import { createDynamicScheduler } from './dynamic-batcher.ts';
 import { queuedRequest } from './fixture-request.ts';
+import { NO_POLICIES } from './queue-policy.ts';
 import type { Decision, QueuedRequest, ScheduleEvent, Scheduler } from './schedule.ts';
 
 const ROWS_MAX = 8;
@@ -31,6 +32,7 @@ const options = fc.record({
   delay_us: fc.constantFrom(0, 1, 100, 2500),
   places_ahead: fc.constantFrom(0, 1),
   queue_max: fc.constantFrom(3, 1000),
+  policies: fc.constant(NO_POLICIES),
 });
 
 interface Played {
@@ -228,6 +230,7 @@ describe('a queue of 60,000', () => {
       delay_us: 1_000,
       places_ahead: 0,
       queue_max: QUEUED,
+      policies: NO_POLICIES,
     });
     if (freeFirst) scheduler.step({ type: 'instance-free', instance: 'a' }, 0);
     for (let index = 0; index < QUEUED; index++) {

@@ -45,12 +45,7 @@ describe('createScheduler', () => {
   test.each([
     ['sequence_batching', 'sequence_batching {}'],
     ['ensemble_scheduling', 'ensemble_scheduling {}'],
-    ['dynamic_batching.priority_levels', 'dynamic_batching { priority_levels: 2 default_priority_level: 1 }'],
     ['dynamic_batching.preserve_ordering', 'dynamic_batching { preserve_ordering: true }'],
-    [
-      'dynamic_batching.default_queue_policy.default_timeout_microseconds',
-      'dynamic_batching { default_queue_policy { default_timeout_microseconds: 5 } }',
-    ],
   ])('%s is refused by name, not ignored', (field, text) => {
     expect(() => createScheduler(config(text))).toThrow(
       expect.objectContaining({ code: 'UNSUPPORTED', field, message: expect.stringContaining(field) }),

@@ -2,10 +2,11 @@ import { LIMITS, type ModelConfig, unsupportedScheduling } from '@nereid/config'
 import { NereidError } from '@nereid/protocol';
 import { createDefaultScheduler } from './default-scheduler.ts';
 import { createDynamicScheduler } from './dynamic-batcher.ts';
+import { isExact, largestSize, queuePolicies } from './queue-policy.ts';
 import type { QueuedRequest, Scheduler } from './schedule.ts';
 
 export interface SchedulerOptions {
-  /** Requests that may wait where the config sets no max_queue_size. */
+  /** Requests that may wait, all levels together, unless the config allows more in one of them. */
   readonly queue_max: number;
   /** Places of each instance, behind the batch that it runs, for batches that cannot grow any more. */
   readonly places_ahead: number;
@@ -14,6 +15,12 @@ export interface SchedulerOptions {
 /** True where requests may share an execution. */
 export function batchesDynamically(config: ModelConfig): boolean {
   return config.schedulingChoice.case === 'dynamicBatching';
+}
+
+/** How much an instance may hold of a model with such a config, apart from what it is with streams. */
+export function depthKind({ schedulingChoice: choice }: ModelConfig): 'single' | 'batches' | 'exact' {
+  if (choice.case !== 'dynamicBatching') return 'single';
+  return isExact(queuePolicies(choice.value)) ? 'exact' : 'batches';
 }
 
 /**
@@ -32,11 +39,14 @@ export function createScheduler<R extends QueuedRequest = QueuedRequest>(
   const choice = config.schedulingChoice;
   if (choice.case !== 'dynamicBatching') return createDefaultScheduler<R>(options);
   const batching = choice.value;
+  const policies = queuePolicies(batching);
   return createDynamicScheduler<R>({
     rows_max: Math.max(1, config.maxBatchSize),
     preferred: batching.preferredBatchSize,
     delay_us: Number(batching.maxQueueDelayMicroseconds),
     places_ahead: options.places_ahead,
-    queue_max: batching.defaultQueuePolicy?.maxQueueSize || options.queue_max,
+    // What the config allows is allowed, also where that is more.
+    queue_max: Math.max(options.queue_max, largestSize(policies)),
+    policies,
   });
 }
