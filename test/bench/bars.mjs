@@ -2,7 +2,7 @@
 /**
  * What must hold, measured: each figure, its bar, pass or fail.
  *
- *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [--turns 7] [--seconds 3]
+ *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [--turns 7] [--seconds 3]
  *
  * Run it while nothing else runs: others' CPU is printed, and turns that they disturb are repeated.
  */
@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { commandOptions, endWithUsage } from '../command-options.mjs';
 import { batchingBar, minilmBar } from './bars-batching.mjs';
+import { guideBar, guideBesideTriton } from './bars-guide.mjs';
 import { memoryBar } from './bars-memory.mjs';
 import { loadGenerator } from './turns.mjs';
 
@@ -19,9 +20,12 @@ const BARS = {
   minilm: minilmBar,
   'memory-one': (context) => memoryBar('one', context),
   'memory-apart': (context) => memoryBar('apart', context),
+  guide: guideBar,
+  'guide-triton': guideBesideTriton,
 };
 
-const USAGE = 'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [--turns 7] [--seconds 3]';
+const USAGE =
+  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [--turns 7] [--seconds 3]';
 const { values: options, positionals } = commandOptions({
   usage: USAGE,
   allowPositionals: true,

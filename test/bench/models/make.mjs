@@ -21,11 +21,12 @@ const SLEEP_MS = 10;
 const tensors = (kind, entries) =>
   `${kind} [\n${entries.map(({ name, type, dims }) => `  { name: "${name}", data_type: ${type}, dims: [ ${dims} ] }`).join(',\n')}\n]\n`;
 
-function config({ name, backend, maxBatchSize, inputs, outputs, batching = true }) {
+/** The text of a config.pbtxt, with one or more instances on the CPU. */
+export function config({ name, backend, maxBatchSize, inputs, outputs, batching = true, instances = 1 }) {
   return `name: "${name}"
 backend: "${backend}"
 max_batch_size: ${maxBatchSize}
-${tensors('input', inputs)}${tensors('output', outputs)}${batching ? 'dynamic_batching { }\n' : ''}instance_group [ { count: 1, kind: KIND_CPU } ]
+${tensors('input', inputs)}${tensors('output', outputs)}${batching ? 'dynamic_batching { }\n' : ''}instance_group [ { count: ${instances}, kind: KIND_CPU } ]
 `;
 }
 
@@ -55,7 +56,7 @@ function identity600k() {
 }
 
 /** One execution takes 10 ms whatever its batch, and no CPU: what is left is the server's own work. */
-function sleep10() {
+export function sleep10({ name = 'sleep10', maxBatchSize = 16, ...more } = {}) {
   const value = [{ name: 'VALUE', type: 'TYPE_INT32', dims: 1 }];
   return {
     file: 'model.mjs',
@@ -67,7 +68,7 @@ export async function execute(requests) {
   return requests.map((request) => ({ outputs: { VALUE: request.inputs.get('VALUE') } }));
 }
 `,
-    config: config({ name: 'sleep10', backend: 'javascript', maxBatchSize: 16, inputs: value, outputs: value }),
+    config: config({ name, backend: 'javascript', maxBatchSize, inputs: value, outputs: value, ...more }),
   };
 }
 

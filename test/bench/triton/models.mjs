@@ -2,11 +2,14 @@
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { GUIDE_PREFIX } from '../models/guide.mjs';
 
 const script = (name) => fileURLToPath(new URL(`./python_models/${name}`, import.meta.url));
 
 /** What does not run an ONNX file: `add_sub` in numpy and the identity without a run are the fastest forms here. */
 const SCRIPTS = { add_sub: 'add_sub.py', identity_600k: 'identity.py', sleep10: 'sleep.py' };
+
+const scriptOf = (name) => (name.startsWith(GUIDE_PREFIX) ? SCRIPTS.sleep10 : SCRIPTS[name]);
 
 /**
  * @param {string} models the repository that Nereid serves
@@ -18,8 +21,8 @@ export function writeTritonModels(models, repository) {
     mkdirSync(version, { recursive: true });
     const config = readFileSync(join(models, name, 'config.pbtxt'), 'utf8');
     writeFileSync(join(repository, name, 'config.pbtxt'), forPython(name, config));
-    copyFileSync(script(SCRIPTS[name] ?? 'onnx.py'), join(version, 'model.py'));
-    if (SCRIPTS[name] === undefined) copyFileSync(join(models, name, '1', 'model.onnx'), join(version, 'model.onnx'));
+    copyFileSync(script(scriptOf(name) ?? 'onnx.py'), join(version, 'model.py'));
+    if (scriptOf(name) === undefined) copyFileSync(join(models, name, '1', 'model.onnx'), join(version, 'model.onnx'));
   }
 }
 
