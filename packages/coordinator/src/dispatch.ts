@@ -244,6 +244,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       if (message.executed) means = nextMeanTimes(means, batchTimes(message.timing, clock.nowUs() - batch.sentUs));
       if (message.entries.some(({ result }) => result === 'noslot')) places.withdraw(message.worker);
       ends.ended(batch, message);
+      if (means !== undefined) step({ type: 'answered', requests: batch.requests.length, runUs: means.runUs });
       places.offer(batch.instance);
     },
     undelivered(number, sent) {

@@ -2,6 +2,7 @@ import { QUEUE_TIMEOUT } from '@nereid/protocol';
 import { createFormingBatch } from './forming-batch.ts';
 import { createQueueAndPlaces } from './queue-and-places.ts';
 import type { QueuePolicies } from './queue-policy.ts';
+import { createReturningClients } from './returning-clients.ts';
 import type { CloseReason, Decision, QueuedRequest, Scheduler } from './schedule.ts';
 
 export interface DynamicBatcherOptions {
@@ -33,13 +34,15 @@ type Verdict =
  * does not idle in between. It is sent when
  * 1. a prefix of it has a preferred size and its oldest request has not yet waited for the delay;
  * 2. it cannot grow: the next request does not fit or has another shape;
- * 3. its oldest request has waited for the delay, or there is no delay.
- * Else it waits until the delay is over. A client's own batch is never split.
+ * 3. its oldest request has waited for the delay, or there is no delay and no client that has just been
+ *    answered is waited for (returning-clients.ts).
+ * Else it waits until that time is over. A client's own batch is never split.
  *
  * Whoever's time in the queue is over is seen to first, at that time and not when an instance comes
  * free: it is refused, or stands back. Once dispatched no time-out applies any more.
  *
- * Unlike Triton, a batch never grows past the largest preferred size while instances are busy.
+ * Unlike Triton, a batch never grows past the largest preferred size while instances are busy, and
+ * without a delay an instance waits for a moment where that fills its batch.
  */
 export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   options: DynamicBatcherOptions,
@@ -49,6 +52,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   const waits = createQueueAndPlaces<R>(options);
   const { queue, instances } = waits;
   const forming = createFormingBatch(queue, { rows_wanted: rowsWanted, preferred: new Set(fitting) });
+  const returning = createReturningClients();
   /** The wake that the caller knows of, infinite for none. */
   let wishedUs = Number.POSITIVE_INFINITY;
 
@@ -61,7 +65,10 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       return { type: 'send', count: forming.preferredCount, reason: 'preferred' };
     if (forming.closed !== undefined) return { type: 'send', count: forming.count, reason: forming.closed };
     if (expired) return { type: 'send', count: forming.count, reason: 'delay' };
-    if (options.delay_us === 0) return { type: 'send', count: forming.count, reason: 'free' };
+    if (options.delay_us === 0) {
+      const untilUs = returning.holdUntilUs(nowUs);
+      return untilUs === undefined ? { type: 'send', count: forming.count, reason: 'free' } : { type: 'wait', untilUs };
+    }
     return { type: 'wait', untilUs: dueUs };
   };
 
@@ -105,6 +112,8 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       // Before it comes in, since they no longer take up room.
       refuseExpired(nowUs, decisions);
       const refusal = waits.take(event);
+      if (event.type === 'arrived') returning.arrived(nowUs);
+      if (event.type === 'answered') returning.answered(event.requests, event.runUs, nowUs);
       if (refusal === undefined) refuseExpired(nowUs, decisions);
       else decisions.push(refusal);
       const untilUs = Math.min(dispatch(nowUs, decisions), queue.nextExpiryUs);

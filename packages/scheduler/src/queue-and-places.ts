@@ -34,6 +34,7 @@ export function createQueueAndPlaces<R extends QueuedRequest>(options: PriorityQ
         case 'instance-lost':
           instances.drop(event.instance);
           break;
+        case 'answered':
         case 'draining':
         case 'time':
           break;

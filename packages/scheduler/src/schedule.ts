@@ -37,6 +37,8 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   /** Forget the instance and all its free places. */
   | { readonly type: 'instance-lost'; readonly instance: InstanceKey }
   /** Nothing more arrives: what waits need not wait for company. */
+  /** A batch of so many requests has been answered, which ran for so long. */
+  | { readonly type: 'answered'; readonly requests: number; readonly runUs: number }
   | { readonly type: 'draining' }
   | { readonly type: 'time' };
 
