@@ -48,22 +48,32 @@ export interface BatchRequest {
 }
 
 /**
+ * A tensor over all requests of a batch. `shapes` is there where the requests' parts differ in shape:
+ * one per request, in order; the tensor is then the run of their elements, of shape [elements].
+ */
+export interface JoinedTensor extends Tensor {
+  readonly shapes?: readonly (readonly number[])[];
+}
+
+/**
  * What one execution gets. `joined` has the inputs of all requests concatenated along the first
  * dimension where the model batches (max_batch_size > 0), and is the one request's inputs where it
- * does not. Shapes are the clients' (reshape is the backend's to apply).
+ * does not. Shapes are the clients' (reshape is the backend's to apply). A ragged input has `shapes`,
+ * also of a single request.
  */
 export interface Batch {
   /** Empty where the instance does not need them (`needsRequests`). */
   readonly requests: readonly BatchRequest[];
   /** Rows of each request: its first dimension, or 1 where the model does not batch. */
   readonly rows: readonly number[];
-  readonly joined: readonly Tensor[];
+  readonly joined: readonly JoinedTensor[];
   /** Names of the outputs that at least one request wants; empty for all of the config. */
   readonly wantedOutputs: readonly string[];
 }
 
 /**
- * `joined`: outputs over all rows, in the clients' shapes, to be split by `rows`. An output that
+ * `joined`: outputs over all rows, in the clients' shapes, to be split by `rows`, or by their `shapes`
+ * where they have some. An output that
  * covers its whole ArrayBuffer gives that buffer away: nobody may hold on to it.
  * `each`: one outcome per request, in order; its tensors are copied before the next execution begins.
  * Of a decoupled model it may be an iterable of any number of outcomes: the execution goes on until
@@ -71,7 +81,7 @@ export interface Batch {
  * ends it, as the last outcome.
  */
 export type BatchResult =
-  | { readonly kind: 'joined'; readonly outputs: readonly Tensor[] }
+  | { readonly kind: 'joined'; readonly outputs: readonly JoinedTensor[] }
   | { readonly kind: 'each'; readonly outcomes: readonly (Outcome | AsyncIterable<Outcome>)[] };
 
 export interface BackendInstance {

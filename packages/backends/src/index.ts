@@ -7,5 +7,6 @@ export type {
   BatchResult,
   Device,
   InstanceLoad,
+  JoinedTensor,
 } from './backend.ts';
 export { backendNamed } from './backend-named.ts';

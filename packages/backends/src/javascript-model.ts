@@ -48,8 +48,9 @@ export interface ModelModule {
   readonly initialize?: (start: ModelStart) => unknown;
   /**
    * One response, Error or async iterable of responses per request. An iterable of a model that is
-   * not decoupled must have exactly one.
+   * not decoupled must have exactly one. `batchInputs` has the config's `batch_input`s of these
+   * requests by target name. A ragged input has its own shape in each request.
    */
-  readonly execute: (requests: readonly ModelRequest[]) => unknown;
+  readonly execute: (requests: readonly ModelRequest[], batchInputs: ReadonlyMap<string, ModelTensor>) => unknown;
   readonly finalize?: () => unknown;
 }

@@ -19,7 +19,8 @@ export function modelRequest(from: BatchRequest): ModelRequest {
   };
 }
 
-function modelTensor(tensor: Tensor): ModelTensor {
+/** A tensor as a JavaScript model sees it, its data viewed where they are aligned. */
+export function modelTensor(tensor: Tensor): ModelTensor {
   return { datatype: tensor.datatype, shape: tensor.shape, data: tensorValues(tensor) };
 }
 

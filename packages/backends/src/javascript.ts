@@ -9,8 +9,9 @@ import { pathToFileURL } from 'node:url';
 import type { ModelSignature } from '@nereid/config';
 import { NereidError, thrownText } from '@nereid/protocol';
 import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad } from './backend.ts';
-import type { ModelContext, ModelModule } from './javascript-model.ts';
-import { modelRequest } from './javascript-request.ts';
+import { batchInputTensors } from './batch-inputs.ts';
+import type { ModelContext, ModelModule, ModelTensor } from './javascript-model.ts';
+import { modelRequest, modelTensor } from './javascript-request.ts';
 import { modelError, modelOutcome } from './javascript-response.ts';
 import { isResponseStream, onlyOutcome, outcomeStream } from './javascript-stream.ts';
 
@@ -96,6 +97,13 @@ function modelContext(load: InstanceLoad): ModelContext {
   };
 }
 
+const NO_BATCH_INPUTS: ReadonlyMap<string, ModelTensor> = new Map();
+
+function batchInputs(signature: ModelSignature, batch: Batch): ReadonlyMap<string, ModelTensor> {
+  if (signature.batchInputs.length === 0) return NO_BATCH_INPUTS;
+  return new Map(batchInputTensors(signature, batch).map((made) => [made.name, modelTensor(made)]));
+}
+
 async function execute(
   signature: ModelSignature,
   version: string,
@@ -105,7 +113,7 @@ async function execute(
   const requests = batch.requests.map(modelRequest);
   let returned: unknown;
   try {
-    returned = await module.execute(requests);
+    returned = await module.execute(requests, batchInputs(signature, batch));
   } catch (cause) {
     throw new NereidError('INTERNAL', thrownText(cause), { cause });
   }

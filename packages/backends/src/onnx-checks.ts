@@ -13,25 +13,37 @@ type Metadata = readonly InferenceSession.ValueMetadata[];
 /** Throws INVALID_ARG at the first difference. Outputs of the model that the config leaves out are not served. */
 export function checkSession(signature: ModelSignature, inputs: Metadata, outputs: Metadata): void {
   const { name } = signature;
-  if (signature.inputs.length !== inputs.length) {
-    refuse(
-      `unable to load model '${name}', configuration expects ${signature.inputs.length} inputs, model provides ${inputs.length}`,
-    );
+  const made = signature.batchInputs.flatMap(({ targets, datatype }) =>
+    targets.map((target) => ({ name: target, datatype })),
+  );
+  const expected = signature.inputs.length + made.length;
+  if (expected !== inputs.length) {
+    refuse(`unable to load model '${name}', configuration expects ${expected} inputs, model provides ${inputs.length}`);
   }
-  for (const input of signature.inputs) checkTensor(signature, 'input', input, inputs);
-  for (const output of signature.outputs) checkTensor(signature, 'output', output, outputs);
+  for (const input of signature.inputs) {
+    const dims = checkTensor(signature, 'input', input, inputs);
+    if (input.ragged) checkRagged(signature, input, dims);
+    else checkDims(signature, input, dims);
+  }
+  for (const target of made) checkTensor(signature, 'input', target, inputs);
+  for (const output of signature.outputs) {
+    const dims = checkTensor(signature, 'output', output, outputs);
+    // What is scattered need not have the rank of what a request gets.
+    if (!signature.batchOutputs.some(({ target }) => target === output.name)) checkDims(signature, output, dims);
+  }
 }
 
 function refuse(text: string): never {
   throw new NereidError('INVALID_ARG', text);
 }
 
+/** The model's dimensions of a tensor whose name and datatype it has; -1 is variable. */
 function checkTensor(
   model: ModelSignature,
   side: 'input' | 'output',
-  tensor: TensorSignature,
+  tensor: Pick<TensorSignature, 'name' | 'datatype'>,
   provided: Metadata,
-): void {
+): readonly number[] {
   const found = provided.find((candidate) => candidate.name === tensor.name);
   if (found === undefined) {
     const allowed = provided.map((candidate) => candidate.name).join(', ');
@@ -46,11 +58,19 @@ function checkTensor(
     );
   }
   // A dimension with a name is variable. Rank 0 is also what a graph without a shape shows.
-  const dims = found.shape.map((dim) => (typeof dim === 'number' ? dim : -1));
-  if (dims.length > 0) checkDims(model, tensor, dims);
+  return found.shape.map((dim) => (typeof dim === 'number' ? dim : -1));
+}
+
+function checkRagged(model: ModelSignature, input: TensorSignature, dims: readonly number[]): void {
+  if (dims.length === 0 || (dims.length === 1 && dims[0] === -1)) return;
+  refuse(
+    `unable to load model '${model.name}', configuration expects model provides input with shape [-1] for ragged ` +
+      `input '${input.name}', model provides ${shapeText(dims)}`,
+  );
 }
 
 function checkDims(model: ModelSignature, tensor: TensorSignature, dims: readonly number[]): void {
+  if (dims.length === 0) return;
   const where = `model '${model.name}', tensor '${tensor.name}'`;
   const batching = model.maxBatchSize > 0;
   if (batching && dims[0] !== -1) {

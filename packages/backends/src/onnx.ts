@@ -4,15 +4,17 @@
  */
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ModelSignature } from '@nereid/config';
-import { NereidError, type Tensor } from '@nereid/protocol';
+import type { BatchOutputSignature, ModelSignature, TensorSignature } from '@nereid/config';
+import { elementCount, NereidError } from '@nereid/protocol';
 import { InferenceSession, type Tensor as OrtTensor } from 'onnxruntime-node';
-import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad } from './backend.ts';
+import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad, JoinedTensor } from './backend.ts';
+import { batchInputTensors } from './batch-inputs.ts';
 import { checkSession } from './onnx-checks.ts';
 import { takeOverridableInputs } from './onnx-defaults.ts';
 import { sessionOptions } from './onnx-options.ts';
 import { feedOf, outputOf } from './onnx-tensors.ts';
 import { clientShape, modelShape } from './reshape.ts';
+import { scatteredShapes } from './scattered-shapes.ts';
 
 const DEFAULT_FILENAME = 'model.onnx';
 
@@ -123,8 +125,9 @@ async function execute(signature: ModelSignature, loaded: LoadedSession, batch: 
     if (declared === undefined) {
       throw new NereidError('INVALID_ARG', `unexpected inference input '${input.name}' for model '${signature.name}'`);
     }
-    feeds[input.name] = feedOf(input, modelShape(declared, input.shape, batching));
+    feeds[input.name] = feedOf(input, declared.ragged ? input.shape : modelShape(declared, input.shape, batching));
   }
+  if (signature.batchInputs.length > 0) feedBatchInputs(signature, batch, feeds);
   const wanted =
     batch.wantedOutputs.length === 0
       ? signature.outputs
@@ -137,14 +140,45 @@ async function execute(signature: ModelSignature, loaded: LoadedSession, batch: 
   } catch (cause) {
     throw new NereidError('INTERNAL', `onnx runtime error: ${ortText(cause)}`, { cause });
   }
-  const outputs: Tensor[] = [];
+  const outputs: JoinedTensor[] = [];
   for (const output of wanted) {
     const value = values[output.name];
     if (value === undefined)
       throw new NereidError('INTERNAL', `model '${signature.name}' gave no output '${output.name}'`);
-    outputs.push(outputOf(output.name, clientShape(output, value.dims, batching), value));
+    const batchOutput = signature.batchOutputs.find(({ target }) => target === output.name);
+    outputs.push(
+      batchOutput === undefined
+        ? outputOf(output.name, clientShape(output, value.dims, batching), value)
+        : scattered(signature, batch, output, batchOutput, value),
+    );
   }
   return { kind: 'joined', outputs };
+}
+
+function feedBatchInputs(signature: ModelSignature, batch: Batch, feeds: Record<string, OrtTensor>): void {
+  for (const made of batchInputTensors(signature, batch)) feeds[made.name] = feedOf(made, made.shape);
+  for (const { targets, source } of signature.batchInputs) {
+    const missing = targets.find((target) => feeds[target] === undefined);
+    if (missing === undefined) continue;
+    const text = `model '${signature.name}' takes '${missing}', which is made of input '${source}': that must be given`;
+    throw new NereidError('INVALID_ARG', text, { field: source });
+  }
+}
+
+/** The whole output as one run of elements, with the shape of each request's part of it. */
+function scattered(
+  signature: ModelSignature,
+  batch: Batch,
+  output: TensorSignature,
+  batchOutput: BatchOutputSignature,
+  value: OrtTensor,
+): JoinedTensor {
+  const shapes = scatteredShapes(signature, batch, output, batchOutput);
+  if (shapes === undefined) {
+    const text = `output '${output.name}' of model '${signature.name}' has the shape of input '${batchOutput.source}'`;
+    throw new NereidError('INVALID_ARG', `${text}: that must be given`, { field: batchOutput.source });
+  }
+  return { ...outputOf(output.name, [elementCount(value.dims) ?? 0], value), shapes };
 }
 
 /** onnxruntime ends some of its texts with a line break. */

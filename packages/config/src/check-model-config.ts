@@ -1,4 +1,5 @@
 import { NereidError } from '@nereid/protocol';
+import { checkBatchIo } from './check-batch-io.ts';
 import { checkTensors } from './check-tensor-config.ts';
 import { platformFits } from './complete-backend.ts';
 import { isEnsemble } from './complete-model-config.ts';
@@ -52,7 +53,10 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
   if (config.maxBatchSize < 0) {
     refuse('max_batch_size', `'max_batch_size' must be non-negative value for ${name}, got ${config.maxBatchSize}`);
   }
-  if (options.withoutTensors !== true) checkTensors(config);
+  if (options.withoutTensors !== true) {
+    checkTensors(config);
+    checkBatchIo(config);
+  }
   if (config.schedulingChoice.case === 'dynamicBatching') checkDynamicBatching(config, config.schedulingChoice.value);
   if (config.modelTransactionPolicy?.decoupled === true && config.responseCache?.enable === true) {
     refuse('response_cache', `the answers of a decoupled model cannot be cached: ${name} enables 'response_cache'`);

@@ -16,6 +16,19 @@ const graph = (input: number[] | null, output: number[] | null, more: Partial<On
 const io = (input: string, output: string, rest = '') =>
   `${rest} input { name: "I" data_type: TYPE_FP32 ${input} } output { name: "O" data_type: TYPE_FP32 ${output} }`;
 
+const INT32 = 6;
+/** A batching model whose input is ragged, with a batch input of rank 1 and one of rank 2. */
+const ragged = (rest = '', maxBatchSize = 4) =>
+  io(
+    'dims: [ -1, 2 ] allow_ragged_batch: true',
+    'dims: 4',
+    `max_batch_size: ${maxBatchSize}
+    batch_input { target_name: "ENDS" data_type: TYPE_INT32 source_input: "I" }
+    batch_input { kind: BATCH_ITEM_SHAPE target_name: "ITEMS" data_type: TYPE_INT32 source_input: "I" } ${rest}`,
+  );
+const raggedGraph = (output: number[] = [-1, 4], ends = tensor('ENDS', [-1], INT32), input: number[] = [-1]) =>
+  graph(input, output, { inputs: [tensor('I', input), ends, tensor('ITEMS', [-1, 2], INT32)] });
+
 function refusal(text: string, onnx: OnnxGraph): string {
   try {
     checkOnnxGraph(parseModelConfig(`name: "m" ${text}`, 'c'), onnx);
@@ -44,6 +57,9 @@ describe('fits', () => {
       io('dims: 3', 'dims: 4', 'input { name: "W" data_type: TYPE_FP32 dims: 2 optional: true }'),
       graph([3], [4], { optionalInputs: [tensor('W', [2])] }),
     ],
+    ['a ragged input and its batch inputs', ragged(), raggedGraph()],
+    ['a ragged input of a model that does not batch', ragged('', 0), raggedGraph([4])],
+    ['a batch output of another rank', ragged('batch_output { target_name: "O" source_input: "I" }'), raggedGraph([7])],
   ])('%s', (_name, text, onnx) => {
     expect(refusal(text, onnx)).toBe('fits');
   });
@@ -52,6 +68,52 @@ describe('fits', () => {
 describe('does not fit', () => {
   const load = `unable to load model 'm', `;
   test.each<[string, string, OnnxGraph, string]>([
+    [
+      'a ragged input with rows',
+      ragged(),
+      raggedGraph([-1, 4], undefined, [-1, 2]),
+      `${load}configuration expects model provides input with shape [-1] for ragged input 'I', model provides [-1,2]`,
+    ],
+    [
+      'a ragged input of a fixed size',
+      ragged(),
+      raggedGraph([-1, 4], undefined, [8]),
+      `${load}configuration expects model provides input with shape [-1] for ragged input 'I', model provides [8]`,
+    ],
+    [
+      'an optional ragged input',
+      io(
+        'dims: 3',
+        'dims: 4',
+        'input { name: "W" data_type: TYPE_FP32 dims: -1 optional: true allow_ragged_batch: true }',
+      ),
+      graph([3], [4], { optionalInputs: [tensor('W', [-1])] }),
+      `${load}configuration expects model provides input with shape [-1] for ragged input 'W', which is not supported for optional input`,
+    ],
+    [
+      'a batch input that the graph has not',
+      ragged(),
+      raggedGraph([-1, 4], tensor('OTHER', [-1], INT32)),
+      `${load}unexpected inference input 'ENDS', allowed inputs are: I, ITEMS, OTHER`,
+    ],
+    [
+      'a batch input of another datatype',
+      ragged(),
+      raggedGraph([-1, 4], tensor('ENDS', [-1], 7)),
+      `${load}configuration expects datatype TYPE_INT32 for input 'ENDS', model provides TYPE_INT64`,
+    ],
+    [
+      'a batch input of another rank',
+      ragged(),
+      raggedGraph([-1, 4], tensor('ENDS', [-1, 1], INT32)),
+      `${load}batch input 'ENDS' of kind BATCH_ELEMENT_COUNT has 1 dimensions, model provides [-1,1]`,
+    ],
+    [
+      'batch inputs that the graph has not room for',
+      ragged(),
+      graph([-1], [-1, 4]),
+      `${load}configuration expects 3 inputs, model provides 1 ('I')`,
+    ],
     [
       'too few inputs',
       io('dims: 3', 'dims: 4'),

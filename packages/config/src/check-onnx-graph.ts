@@ -1,5 +1,12 @@
 import { NereidError } from '@nereid/protocol';
-import { DataType, type ModelConfig, type ModelInput, type ModelOutput } from './gen/model_config_pb.ts';
+import {
+  type BatchInput,
+  BatchInput_Kind,
+  DataType,
+  type ModelConfig,
+  type ModelInput,
+  type ModelOutput,
+} from './gen/model_config_pb.ts';
 import { onnxDatatype } from './onnx-datatype.ts';
 import type { OnnxGraph, OnnxTensor } from './onnx-graph.ts';
 
@@ -8,10 +15,11 @@ import type { OnnxGraph, OnnxTensor } from './onnx-graph.ts';
  * onnxruntime.cc, ValidateInputs and ValidateOutputs). Throws INVALID_ARG naming the tensor and both
  * sides. Milder than Triton, which asks the loaded session: an output dimension that is symbolic in
  * the file may be fixed in the config, since the session often knows it, and an output without a
- * shape in the file may have any.
+ * shape in the file may have any. Stricter for batch inputs, whose datatype and rank Triton leaves to the run.
  */
 export function checkOnnxGraph(config: ModelConfig, graph: OnnxGraph): void {
-  const required = config.input.filter((input) => !input.optional).length;
+  const targets = config.batchInput.flatMap((batchInput) => batchInput.targetName);
+  const required = config.input.filter((input) => !input.optional).length + targets.length;
   if (graph.inputs.length !== required) {
     const names = graph.inputs.map((input) => `'${input.name}'`).join(', ');
     const text = `configuration expects ${required} inputs, model provides ${graph.inputs.length}`;
@@ -27,10 +35,15 @@ export function checkOnnxGraph(config: ModelConfig, graph: OnnxGraph): void {
       const why = 'the model has no default for it (an initializer of that name)';
       refuse(config, 'optional', `input '${input.name}' cannot be optional: ${why}`);
     }
-    checkDims(config, input, tensor);
+    if (input.allowRaggedBatch) checkRagged(config, input, tensor);
+    else checkDims(config, input, tensor);
   }
+  for (const batchInput of config.batchInput) checkBatchInput(config, batchInput, graph.inputs);
+  const scattered = new Set(config.batchOutput.flatMap((batchOutput) => batchOutput.targetName));
   for (const output of config.output) {
-    checkDims(config, output, counterpart(config, 'output', output, graph.outputs));
+    const tensor = counterpart(config, 'output', output, graph.outputs);
+    // What is scattered need not have the rank of what a request gets.
+    if (!scattered.has(output.name)) checkDims(config, output, tensor);
   }
 }
 
@@ -42,7 +55,7 @@ function refuse(config: ModelConfig, field: string, text: string): never {
 function counterpart(
   config: ModelConfig,
   side: 'input' | 'output',
-  io: ModelInput | ModelOutput,
+  io: { readonly name: string; readonly dataType: DataType },
   tensors: readonly OnnxTensor[],
 ): OnnxTensor {
   const tensor = tensors.find((one) => one.name === io.name);
@@ -66,6 +79,25 @@ function counterpart(
     refuse(config, 'data_type', `${expects}, model provides ${provides}`);
   }
   return tensor;
+}
+
+/** The parts of all requests are one run of elements to the model. */
+function checkRagged(config: ModelConfig, input: ModelInput, { dims }: OnnxTensor): void {
+  const expects = `configuration expects model provides input with shape [-1] for ragged input '${input.name}'`;
+  if (input.optional) refuse(config, 'allow_ragged_batch', `${expects}, which is not supported for optional input`);
+  if (dims === null || (dims.length === 1 && dims[0] === -1)) return;
+  refuse(config, 'allow_ragged_batch', `${expects}, model provides [${dims.join(',')}]`);
+}
+
+function checkBatchInput(config: ModelConfig, batchInput: BatchInput, tensors: readonly OnnxTensor[]): void {
+  const { kind, dataType } = batchInput;
+  const rank = kind === BatchInput_Kind.BATCH_ITEM_SHAPE ? 2 : 1;
+  for (const name of batchInput.targetName) {
+    const { dims } = counterpart(config, 'input', { name, dataType }, tensors);
+    if (dims === null || dims.length === rank) continue;
+    const text = `batch input '${name}' of kind ${BatchInput_Kind[kind]} has ${rank} dimensions, model provides`;
+    refuse(config, 'batch_input', `${text} [${dims.join(',')}]`);
+  }
 }
 
 function checkDims(config: ModelConfig, io: ModelInput | ModelOutput, tensor: OnnxTensor): void {

@@ -15,7 +15,15 @@ function input(name: string, datatype: InputSignature['datatype'], dims: number[
 }
 function model(name: string, maxBatchSize: number, inputs: InputSignature[], outputs = ['OUTPUT']): ModelSignature {
   const output = (one: string) => ({ name: one, datatype: 'INT32' as const, dims: [1], reshape: null });
-  return { name, maxBatchSize, inputs, outputs: outputs.map(output), decoupled: false };
+  return {
+    name,
+    maxBatchSize,
+    inputs,
+    outputs: outputs.map(output),
+    batchInputs: [],
+    batchOutputs: [],
+    decoupled: false,
+  };
 }
 const simple = model(
   'simple',

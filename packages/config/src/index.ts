@@ -11,6 +11,9 @@ export { LIMITS, type LimitName, limitsMarkdown } from './limits.ts';
 export { decodeModelConfig, encodeModelConfig, modelConfigJson } from './model-config-json.ts';
 export type { ModelRecord, VersionRecord } from './model-record.ts';
 export {
+  type BatchInputKind,
+  type BatchInputSignature,
+  type BatchOutputSignature,
   type InputSignature,
   type ModelSignature,
   modelSignature,

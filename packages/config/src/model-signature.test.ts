@@ -20,6 +20,26 @@ test('inputs and outputs in plain numbers', () => {
       { name: 'B', datatype: 'INT8', dims: [1], reshape: [], optional: true, ragged: true },
     ],
     outputs: [{ name: 'C', datatype: 'BF16', dims: [4], reshape: [2, 2] }],
+    batchInputs: [],
+    batchOutputs: [],
+  });
+});
+
+test('batch inputs and outputs, each with its one source', () => {
+  expect(
+    signature(`
+      batch_input { kind: BATCH_ITEM_SHAPE target_name: [ "X", "Y" ] data_type: TYPE_FP32 source_input: "A" }
+      batch_input { target_name: "Z" data_type: TYPE_INT32 source_input: "B" }
+      batch_output { target_name: [ "P", "Q" ] source_input: "A" }`),
+  ).toMatchObject({
+    batchInputs: [
+      { kind: 'ITEM_SHAPE', targets: ['X', 'Y'], datatype: 'FP32', source: 'A' },
+      { kind: 'ELEMENT_COUNT', targets: ['Z'], datatype: 'INT32', source: 'B' },
+    ],
+    batchOutputs: [
+      { target: 'P', source: 'A' },
+      { target: 'Q', source: 'A' },
+    ],
   });
 });
 

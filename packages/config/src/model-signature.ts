@@ -1,5 +1,12 @@
 import { type Datatype, NereidError } from '@nereid/protocol';
-import { DataType, type ModelConfig, type ModelInput, type ModelOutput } from './gen/model_config_pb.ts';
+import {
+  type BatchInput,
+  DataType,
+  BatchInput_Kind as Kind,
+  type ModelConfig,
+  type ModelInput,
+  type ModelOutput,
+} from './gen/model_config_pb.ts';
 
 export interface TensorSignature {
   readonly name: string;
@@ -12,7 +19,34 @@ export interface TensorSignature {
 
 export interface InputSignature extends TensorSignature {
   readonly optional: boolean;
+  /** May differ in shape between the requests of a batch (`allow_ragged_batch`). */
   readonly ragged: boolean;
+}
+
+/** What a batch input tells of its source over the requests of a batch (model_config.proto, BatchInput.Kind). */
+export type BatchInputKind =
+  | 'ELEMENT_COUNT'
+  | 'ACCUMULATED_ELEMENT_COUNT'
+  | 'ACCUMULATED_ELEMENT_COUNT_WITH_ZERO'
+  | 'MAX_ELEMENT_COUNT_AS_SHAPE'
+  | 'ITEM_SHAPE'
+  | 'ITEM_SHAPE_FLATTEN';
+
+/** An input of the model that is made of a batch and that no request has. */
+export interface BatchInputSignature {
+  readonly kind: BatchInputKind;
+  /** The model's inputs that get it. */
+  readonly targets: readonly string[];
+  readonly datatype: 'INT32' | 'FP32';
+  /** Name of the input that it tells of. */
+  readonly source: string;
+}
+
+/** An output over a whole batch, of which each request gets as much as its source has (BATCH_SCATTER_WITH_INPUT_SHAPE). */
+export interface BatchOutputSignature {
+  readonly target: string;
+  /** Name of the input whose dimensions stand in place of the output's variable ones. */
+  readonly source: string;
 }
 
 /**
@@ -24,8 +58,19 @@ export interface ModelSignature {
   readonly maxBatchSize: number;
   readonly inputs: readonly InputSignature[];
   readonly outputs: readonly TensorSignature[];
+  readonly batchInputs: readonly BatchInputSignature[];
+  readonly batchOutputs: readonly BatchOutputSignature[];
   readonly decoupled: boolean;
 }
+
+const BATCH_INPUT_KINDS: Readonly<Record<Kind, BatchInputKind>> = {
+  [Kind.BATCH_ELEMENT_COUNT]: 'ELEMENT_COUNT',
+  [Kind.BATCH_ACCUMULATED_ELEMENT_COUNT]: 'ACCUMULATED_ELEMENT_COUNT',
+  [Kind.BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO]: 'ACCUMULATED_ELEMENT_COUNT_WITH_ZERO',
+  [Kind.BATCH_MAX_ELEMENT_COUNT_AS_SHAPE]: 'MAX_ELEMENT_COUNT_AS_SHAPE',
+  [Kind.BATCH_ITEM_SHAPE]: 'ITEM_SHAPE',
+  [Kind.BATCH_ITEM_SHAPE_FLATTEN]: 'ITEM_SHAPE_FLATTEN',
+};
 
 const DATATYPES: Readonly<Partial<Record<DataType, Datatype>>> = {
   [DataType.TYPE_BOOL]: 'BOOL',
@@ -64,7 +109,20 @@ export function modelSignature(config: ModelConfig): ModelSignature {
       ragged: input.allowRaggedBatch,
     })),
     outputs: config.output.map((output) => tensorSignature(name, 'output', output)),
+    batchInputs: config.batchInput.map(batchInputSignature),
+    batchOutputs: config.batchOutput.flatMap(({ targetName, sourceInput }) =>
+      targetName.map((target) => ({ target, source: sourceInput[0] ?? '' })),
+    ),
     decoupled: config.modelTransactionPolicy?.decoupled ?? false,
+  };
+}
+
+function batchInputSignature({ kind, targetName, dataType, sourceInput }: BatchInput): BatchInputSignature {
+  return {
+    kind: BATCH_INPUT_KINDS[kind],
+    targets: targetName,
+    datatype: dataType === DataType.TYPE_FP32 ? 'FP32' : 'INT32',
+    source: sourceInput[0] ?? '',
   };
 }
 

@@ -18,6 +18,8 @@ const signature = (inputs: InputSignature[], maxBatchSize = 8): ModelSignature =
   maxBatchSize,
   inputs,
   outputs: [],
+  batchInputs: [],
+  batchOutputs: [],
   decoupled: false,
 });
 

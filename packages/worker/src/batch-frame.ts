@@ -4,14 +4,16 @@
  *
  *   sequence, receivedNs, requests, wanted, inputs,
  *   rows of each request, index of each wanted output (none: all),
- *   per input: index, byte offset, byte length, rank, dimensions
+ *   per input: index, byte offset, byte length, shape (frame-shapes.ts)
  */
+import type { JoinedTensor } from '@nereid/backends';
 import type { ModelSignature } from '@nereid/config';
-import type { InferRequest, Tensor } from '@nereid/protocol';
+import type { InferRequest } from '@nereid/protocol';
+import { readShape, shapeWords, writeShape } from './frame-shapes.ts';
 import { ALIGNMENT_BYTES, type JoinedBatch, joinInputs } from './join-split.ts';
 
 const HEAD_WORDS = 5;
-const INPUT_WORDS = 4;
+const INPUT_WORDS = 3;
 const WORD_BYTES = 8;
 
 export interface OpenedBatch {
@@ -20,7 +22,7 @@ export interface OpenedBatch {
   readonly rows: readonly number[];
   readonly wantedOutputs: readonly string[];
   /** Views on the frame. */
-  readonly joined: readonly Tensor[];
+  readonly joined: readonly JoinedTensor[];
 }
 
 /**
@@ -57,8 +59,7 @@ export function packBatch(
     head[at++] = input.index;
     head[at++] = offset;
     head[at++] = input.byteLength;
-    head[at++] = input.shape.length;
-    for (const dim of input.shape) head[at++] = dim;
+    at = writeShape(head, at, input);
     for (const part of input.parts) {
       bytes.set(part, offset);
       offset += part.byteLength;
@@ -81,28 +82,23 @@ export function openBatch(signature: ModelSignature, buffer: ArrayBuffer): Opene
   for (let i = 0; i < requestCount; i++) rows.push(next());
   const wantedOutputs: string[] = [];
   for (let i = 0; i < wantedCount; i++) wantedOutputs.push(signature.outputs[next()]?.name ?? '');
-  const joined: Tensor[] = [];
+  const joined: JoinedTensor[] = [];
   for (let i = 0; i < inputCount; i++) {
     const declared = signature.inputs[next()];
     const offset = next();
     const byteLength = next();
-    const rank = next();
-    const shape: number[] = [];
-    for (let axis = 0; axis < rank; axis++) shape.push(next());
+    const shaped = readShape(next);
     if (declared === undefined) continue;
-    joined.push({
-      name: declared.name,
-      datatype: declared.datatype,
-      shape,
-      data: new Uint8Array(buffer, offset, byteLength),
-    });
+    const { name, datatype } = declared;
+    const data = new Uint8Array(buffer, offset, byteLength);
+    joined.push({ name, datatype, data, ...shaped });
   }
   return { sequence, receivedNs, rows, wantedOutputs, joined };
 }
 
 function headWords(batch: JoinedBatch, wanted: readonly number[]): number {
   let words = HEAD_WORDS + batch.rows.length + wanted.length;
-  for (const input of batch.inputs) words += INPUT_WORDS + input.shape.length;
+  for (const input of batch.inputs) words += INPUT_WORDS + shapeWords(input);
   return words;
 }
 

@@ -1,9 +1,10 @@
+import type { JoinedTensor } from '@nereid/backends';
 import type { ModelSignature } from '@nereid/config';
 import { DATATYPE_BYTES, type Datatype, type InferRequest, type Tensor } from '@nereid/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { openBatch, packBatch } from './batch-frame.ts';
-import { selectOutputs, splitRows } from './join-split.ts';
+import { selectOutputs, splitJoined, splitRows, splitTensor } from './join-split.ts';
 import { openResult, PACKED_BYTES_MAX, packResult } from './result-frame.ts';
 
 const DATATYPES = Object.keys(DATATYPE_BYTES) as Datatype[];
@@ -11,14 +12,22 @@ const TIMING = { waitNs: 1, inputNs: 2, inferNs: 3, outputNs: 4 };
 
 interface Plan {
   /** Per input: datatype and dimensions behind the first. */
-  readonly inputs: readonly { readonly datatype: Datatype; readonly rest: readonly number[] }[];
+  readonly inputs: readonly {
+    readonly datatype: Datatype;
+    readonly rest: readonly number[];
+    readonly ragged: boolean;
+  }[];
   readonly rows: readonly number[];
   readonly seed: number;
 }
 
 const plans: fc.Arbitrary<Plan> = fc.record({
   inputs: fc.array(
-    fc.record({ datatype: fc.constantFrom(...DATATYPES), rest: fc.array(fc.nat({ max: 3 }), { maxLength: 3 }) }),
+    fc.record({
+      datatype: fc.constantFrom(...DATATYPES),
+      rest: fc.array(fc.nat({ max: 3 }), { maxLength: 3 }),
+      ragged: fc.boolean(),
+    }),
     { minLength: 1, maxLength: 4 },
   ),
   rows: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 5 }),
@@ -38,19 +47,27 @@ function tensorData(datatype: Datatype, count: number, salt: number): Uint8Array
 }
 
 function requestsOf(plan: Plan): { readonly signature: ModelSignature; readonly requests: readonly InferRequest[] } {
-  const tensors = plan.inputs.map(({ datatype, rest }, index) => ({
+  const tensors = plan.inputs.map(({ datatype, rest, ragged }, index) => ({
     name: `T${index}`,
     datatype,
     dims: rest,
     reshape: null,
     optional: false,
-    ragged: false,
+    ragged,
   }));
-  const signature = { name: 'm', maxBatchSize: 64, inputs: tensors, outputs: tensors, decoupled: false };
+  const signature = {
+    name: 'm',
+    maxBatchSize: 64,
+    inputs: tensors,
+    outputs: tensors,
+    batchInputs: [],
+    batchOutputs: [],
+    decoupled: false,
+  };
   const requests = plan.rows.map((rows, r) =>
     inferRequest(
-      plan.inputs.map(({ datatype, rest }, index) => {
-        const shape = [rows, ...rest];
+      plan.inputs.map(({ datatype, rest, ragged }, index) => {
+        const shape = [rows, ...(ragged ? rest.map((dim, axis) => (dim + r + axis) % 4) : rest)];
         const count = shape.reduce((product, dim) => product * dim, 1);
         return { name: `T${index}`, datatype, shape, data: tensorData(datatype, count, plan.seed + r * 13 + index) };
       }),
@@ -98,7 +115,15 @@ const signatureOf = (maxBatchSize: number, ...names: string[]): ModelSignature =
     optional: false,
     ragged: false,
   }));
-  return { name: 'm', maxBatchSize, inputs: tensors, outputs: tensors, decoupled: false };
+  return {
+    name: 'm',
+    maxBatchSize,
+    inputs: tensors,
+    outputs: tensors,
+    batchInputs: [],
+    batchOutputs: [],
+    decoupled: false,
+  };
 };
 
 describe('joining and splitting', () => {
@@ -110,9 +135,10 @@ describe('joining and splitting', () => {
         expect(opened).toMatchObject({ sequence: 5, receivedNs: 6, rows: plan.rows, wantedOutputs: [] });
         for (const [index, joined] of opened.joined.entries()) {
           expect(joined.data.byteOffset % 8).toBe(0);
-          expect(splitRows(joined, opened.rows).map(plain)).toEqual(
-            requests.flatMap((request) => request.inputs.slice(index, index + 1)).map(plain),
-          );
+          const own = requests.flatMap((request) => request.inputs.slice(index, index + 1)).map(plain);
+          expect(splitTensor(joined, opened.rows).map(plain)).toEqual(own);
+          const apart = splitJoined(joined, opened.rows);
+          expect(apart.flatMap((part, r) => splitTensor(part, opened.rows.slice(r, r + 1))).map(plain)).toEqual(own);
         }
       }),
     );
@@ -122,30 +148,28 @@ describe('joining and splitting', () => {
     fc.assert(
       fc.property(plans, fc.boolean(), fc.boolean(), (plan, large, giveAway) => {
         const { signature, requests } = requestsOf(plan);
-        const small = openBatch(signature, packBatch(signature, requests, 1, 1, fresh)).joined.map((tensor) => ({
-          ...tensor,
-          data: tensor.data.slice(),
-        }));
-        const big: Tensor = {
+        const joined = openBatch(signature, packBatch(signature, requests, 1, 1, fresh)).joined;
+        const small = joined.map((tensor) => ({ ...tensor, data: tensor.data.slice() }));
+        const big: JoinedTensor = {
           name: 'T0',
           datatype: 'UINT8',
           shape: [PACKED_BYTES_MAX + 1],
           data: new Uint8Array(PACKED_BYTES_MAX + 1).fill(9),
         };
         const outputs = large ? [...small, big] : small;
-        const before = outputs.map(({ name, shape, data }) => ({
+        const seen = ({ name, shape, shapes, data }: JoinedTensor) => ({
           name,
           shape: [...shape],
+          shapes,
           data: Buffer.from(data).toString('hex'),
-        }));
+        });
+        const before = outputs.map(seen);
         const { frame, others } = packResult(signature, 3, TIMING, outputs, giveAway);
         expect(others.length).toBe(large ? outputs.length : 0);
         const opened = openResult(signature, frame, others);
         expect(opened.sequence).toBe(3);
         expect(opened.timing).toEqual(TIMING);
-        expect(
-          opened.outputs.map(({ name, shape, data }) => ({ name, shape, data: Buffer.from(data).toString('hex') })),
-        ).toEqual(before);
+        expect(opened.outputs.map(seen)).toEqual(before);
       }),
     );
   });
@@ -160,6 +184,27 @@ describe('joining and splitting', () => {
     ],
   ])('splitting %s is INTERNAL', (_, tensor, rows) => {
     expect(() => splitRows(tensor, rows)).toThrowError(expect.objectContaining({ code: 'INTERNAL' }));
+  });
+
+  it.each([
+    [
+      'more elements than the requests have',
+      [
+        [1, 2],
+        [1, 4],
+      ],
+    ],
+    [
+      'fewer',
+      [
+        [1, 2],
+        [1, 1],
+      ],
+    ],
+  ])('splitting %s by shapes is INTERNAL', (_, shapes) => {
+    expect(() => splitTensor({ ...fp32('X', [5]), shapes }, [1, 1])).toThrowError(
+      expect.objectContaining({ code: 'INTERNAL' }),
+    );
   });
 
   it.each([

@@ -1,4 +1,5 @@
-/** Joining the inputs of a batch's requests into one buffer, and splitting tensors by rows again. */
+/** Joining the inputs of a batch's requests into one buffer, and splitting tensors by rows or shapes again. */
+import type { JoinedTensor } from '@nereid/backends';
 import type { ModelSignature } from '@nereid/config';
 import { elementCount, type InferRequest, NereidError, type Tensor } from '@nereid/protocol';
 
@@ -11,8 +12,10 @@ const ELEMENT_LENGTH_BYTES = 4;
 export interface JoinedInput {
   /** Position among the signature's inputs. */
   readonly index: number;
-  /** First dimension summed over the requests where the model batches. */
+  /** First dimension summed over the requests where the model batches; of a ragged input [elements]. */
   readonly shape: readonly number[];
+  /** Of a ragged input: the shape of each request's own. */
+  readonly shapes: readonly (readonly number[])[] | undefined;
   readonly byteLength: number;
   /** In the order of the requests. */
   readonly parts: readonly Uint8Array[];
@@ -40,17 +43,19 @@ export function joinInputs(signature: ModelSignature, requests: readonly InferRe
   const rows = requests.map((request) => (batching ? (request.inputs[0]?.shape[0] ?? 1) : 1));
   const inputs: JoinedInput[] = [];
   for (let index = 0; index < signature.inputs.length; index++) {
-    const name = signature.inputs[index]?.name ?? '';
+    const declared = signature.inputs[index];
+    const name = declared?.name ?? '';
+    const ragged = declared?.ragged === true;
     const first = inputNamed(requests[0], name, index);
-    if (requests.length === 1) {
-      if (first !== undefined)
-        inputs.push({ index, shape: first.shape, byteLength: first.data.byteLength, parts: [first.data] });
+    if (requests.length === 1 && !ragged) {
+      if (first !== undefined) {
+        const { shape, data } = first;
+        inputs.push({ index, shape, shapes: undefined, byteLength: data.byteLength, parts: [data] });
+      }
       continue;
     }
-    const joined = joinInput(
-      index,
-      requests.map((request) => inputNamed(request, name, index)),
-    );
+    const tensors = requests.map((request) => inputNamed(request, name, index));
+    const joined = ragged ? joinRagged(index, tensors) : joinInput(index, tensors);
     if (joined === null) {
       throw new NereidError(
         'INTERNAL',
@@ -84,7 +89,29 @@ function joinInput(index: number, tensors: readonly (Tensor | undefined)[]): Joi
     byteLength += tensor.data.byteLength;
     parts.push(tensor.data);
   }
-  return first && { index, shape: [rowsTotal, ...first.shape.slice(1)], byteLength, parts };
+  const shape = [rowsTotal, ...(first?.shape.slice(1) ?? [])];
+  return first && { index, shape, shapes: undefined, byteLength, parts };
+}
+
+/** The same of a ragged input, whose shapes may differ in all but their rank. */
+function joinRagged(index: number, tensors: readonly (Tensor | undefined)[]): JoinedInput | null | undefined {
+  const [first] = tensors;
+  let elements = 0;
+  let byteLength = 0;
+  const shapes: (readonly number[])[] = [];
+  const parts: Uint8Array[] = [];
+  for (const tensor of tensors) {
+    if (tensor === undefined || first === undefined) {
+      if (tensor !== first) return null;
+      continue;
+    }
+    if (tensor.shape.length !== first.shape.length) return null;
+    elements += elementCount(tensor.shape) ?? 0;
+    byteLength += tensor.data.byteLength;
+    shapes.push(tensor.shape);
+    parts.push(tensor.data);
+  }
+  return first && { index, shape: [elements], shapes, byteLength, parts };
 }
 
 function sameRows(a: readonly number[], b: readonly number[]): boolean {
@@ -112,6 +139,41 @@ export function splitRows(tensor: Tensor, rows: readonly number[]): Tensor[] {
     offset = view === null ? start + count * rowBytes : skipElements(name, view, start, count * rowElements);
     return { name, datatype, shape: [count, ...rest], data: data.subarray(start, offset) };
   });
+}
+
+/** Each request's part of a tensor, in its own shape where the tensor has shapes, else by rows. Throws as `splitRows`. */
+export function splitTensor(tensor: JoinedTensor, rows: readonly number[]): Tensor[] {
+  return tensor.shapes === undefined ? splitRows(tensor, rows) : splitShapes(tensor, tensor.shapes);
+}
+
+function splitShapes(
+  { name, datatype, shape: [total = 0], data }: Tensor,
+  shapes: readonly (readonly number[])[],
+): Tensor[] {
+  const counts = shapes.map((shape) => elementCount(shape) ?? 0);
+  const wanted = counts.reduce((sum, count) => sum + count, 0);
+  if (wanted !== total) {
+    throw new NereidError('INTERNAL', `tensor '${name}' has ${total} elements for a batch of ${wanted}`);
+  }
+  const elementBytes = total === 0 ? 0 : data.byteLength / total;
+  const view = datatype === 'BYTES' ? new DataView(data.buffer, data.byteOffset, data.byteLength) : null;
+  let offset = 0;
+  return shapes.map((shape, index) => {
+    const count = counts[index] ?? 0;
+    const start = offset;
+    offset = view === null ? start + count * elementBytes : skipElements(name, view, start, count);
+    return { name, datatype, shape, data: data.subarray(start, offset) };
+  });
+}
+
+/** The same with each part joined for a batch of that request alone. */
+export function splitJoined(tensor: JoinedTensor, rows: readonly number[]): JoinedTensor[] {
+  const parts = splitTensor(tensor, rows);
+  return tensor.shapes === undefined ? parts : parts.map(alone);
+}
+
+function alone(part: Tensor): JoinedTensor {
+  return { ...part, shape: [elementCount(part.shape) ?? 0], shapes: [part.shape] };
 }
 
 function skipElements(name: string, view: DataView, start: number, count: number): number {

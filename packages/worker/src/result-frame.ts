@@ -2,13 +2,16 @@
  * Joined outputs on their way back from an instance's thread. Words of 64-bit floats:
  *
  *   sequence, waitNs, inputNs, inferNs, outputNs, outputs, packed (1) or apart (0),
- *   per output: index, byte offset or number of its buffer, byte length, rank, dimensions
+ *   per output: index, byte offset or number of its buffer, byte length, shape
+ *   (frame-shapes.ts)
  *
  * Small outputs follow in the same ArrayBuffer; large ones travel as buffers of their own beside
  * the frame, so that they are not copied. The frame of a large batch goes back behind them.
  */
+import type { JoinedTensor } from '@nereid/backends';
 import type { ModelSignature } from '@nereid/config';
-import { NereidError, type Tensor } from '@nereid/protocol';
+import { NereidError } from '@nereid/protocol';
+import { readShape, shapeWords, writeShape } from './frame-shapes.ts';
 import { ALIGNMENT_BYTES } from './join-split.ts';
 import type { ThreadTiming } from './thread-messages.ts';
 
@@ -16,7 +19,7 @@ import type { ThreadTiming } from './thread-messages.ts';
 export const PACKED_BYTES_MAX = 65_536;
 
 const HEAD_WORDS = 7;
-const OUTPUT_WORDS = 4;
+const OUTPUT_WORDS = 3;
 const WORD_BYTES = 8;
 const OUTPUT_NS_WORD = 4;
 
@@ -24,7 +27,7 @@ export interface OpenedResult {
   readonly sequence: number;
   readonly timing: ThreadTiming;
   /** Views on the frame or on the other buffers. */
-  readonly outputs: readonly Tensor[];
+  readonly outputs: readonly JoinedTensor[];
   /** The batch's own frame, where it came back to be used again. */
   readonly returned: ArrayBuffer | undefined;
 }
@@ -43,13 +46,13 @@ export function packResult(
   signature: ModelSignature,
   sequence: number,
   timing: ThreadTiming,
-  outputs: readonly Tensor[],
+  outputs: readonly JoinedTensor[],
   giveAway: boolean,
 ): PackedResult {
   let words = HEAD_WORDS;
   let total = 0;
   for (const output of outputs) {
-    words += OUTPUT_WORDS + output.shape.length;
+    words += OUTPUT_WORDS + shapeWords(output);
     total += aligned(output.data.byteLength);
   }
   const packed = total <= PACKED_BYTES_MAX;
@@ -72,8 +75,7 @@ export function packResult(
     head[at++] = index;
     head[at++] = packed ? offset : others.length;
     head[at++] = output.data.byteLength;
-    head[at++] = output.shape.length;
-    for (const dim of output.shape) head[at++] = dim;
+    at = writeShape(head, at, output);
     if (packed) {
       bytes.set(output.data, offset);
       offset += aligned(output.data.byteLength);
@@ -104,18 +106,16 @@ export function openResult(
   const timing = { waitNs: next(), inputNs: next(), inferNs: next(), outputNs: next() };
   const count = next();
   const packed = next() === 1;
-  const outputs: Tensor[] = [];
+  const outputs: JoinedTensor[] = [];
   for (let i = 0; i < count; i++) {
     const declared = signature.outputs[next()];
     const place = next();
     const byteLength = next();
-    const rank = next();
-    const shape: number[] = [];
-    for (let axis = 0; axis < rank; axis++) shape.push(next());
+    const shaped = readShape(next);
     const buffer = packed ? frame : others[place];
     if (declared === undefined || buffer === undefined) continue;
     const data = new Uint8Array(buffer, packed ? place : 0, byteLength);
-    outputs.push({ name: declared.name, datatype: declared.datatype, shape, data });
+    outputs.push({ name: declared.name, datatype: declared.datatype, data, ...shaped });
   }
   return { sequence, timing, outputs, returned: others[packed ? 0 : count] };
 }

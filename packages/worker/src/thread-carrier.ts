@@ -10,7 +10,7 @@ import type { Log } from '@nereid/runtime';
 import { packBatch } from './batch-frame.ts';
 import { createTakenChunks } from './chunk-window.ts';
 import type { BatchSettlement, InstanceBatch } from './instance-batch.ts';
-import { splitRows } from './join-split.ts';
+import { splitTensor } from './join-split.ts';
 import { openResult } from './result-frame.ts';
 import { createSpareFrames } from './spare-frames.ts';
 import {
@@ -153,10 +153,12 @@ function splitOutputs(
   requests: readonly InferRequest[],
   outputs: ReturnType<typeof openResult>['outputs'],
 ): ThreadOutcome[] {
-  if (requests.length === 1) return [{ ok: true, parameters: {}, outputs }];
+  if (requests.length === 1 && outputs.every((output) => output.shapes === undefined)) {
+    return [{ ok: true, parameters: {}, outputs }];
+  }
   const rows = requests.map((request) => request.inputs[0]?.shape[0] ?? 1);
   try {
-    const split = outputs.map((output) => splitRows(output, rows));
+    const split = outputs.map((output) => splitTensor(output, rows));
     return requests.map((_, i) => ({ ok: true, parameters: {}, outputs: split.flatMap((parts) => parts[i] ?? []) }));
   } catch (wrong) {
     const error = errorInfo(wrong);

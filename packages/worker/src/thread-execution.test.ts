@@ -22,6 +22,8 @@ const signature: ModelSignature = {
   maxBatchSize: 0,
   inputs: [tensorConfig],
   outputs: [tensorConfig],
+  batchInputs: [],
+  batchOutputs: [],
   decoupled: false,
 };
 const line = { send: () => {}, room: () => undefined };

@@ -1,9 +1,17 @@
 /** One batch on an instance's thread: opened, run, and made into what goes back to the worker. */
-import type { BackendInstance, Batch, BatchRequest, BatchResult } from '@nereid/backends';
+import type { BackendInstance, Batch, BatchRequest, BatchResult, JoinedTensor } from '@nereid/backends';
 import type { ModelSignature } from '@nereid/config';
-import { CANCELLED, type ErrorInfo, errorInfo, NereidError, type ResponseTimes, type Tensor } from '@nereid/protocol';
+import {
+  CANCELLED,
+  type ErrorInfo,
+  elementCount,
+  errorInfo,
+  NereidError,
+  type ResponseTimes,
+  type Tensor,
+} from '@nereid/protocol';
 import { type OpenedBatch, openBatch } from './batch-frame.ts';
-import { splitRows } from './join-split.ts';
+import { splitJoined, splitTensor } from './join-split.ts';
 import { createResponseClock } from './response-times.ts';
 import { packResult, setOutputNs } from './result-frame.ts';
 import { sharedNowNs } from './shared-now.ts';
@@ -110,19 +118,29 @@ async function checkedExecute(model: ThreadModel, batch: Batch): Promise<BatchRe
     const text = `model '${model.signature.name}' gave ${result.outcomes.length} outcomes for ${batch.rows.length} requests`;
     throw new NereidError('INTERNAL', text);
   }
-  if (result.kind === 'joined' && model.signature.maxBatchSize > 0) {
-    const total = batch.rows.reduce((sum, count) => sum + count, 0);
-    const wrong = result.outputs.find((output) => output.shape[0] !== total);
-    if (wrong !== undefined) {
-      const text = `output '${wrong.name}' of model '${model.signature.name}' has shape [${wrong.shape.join(',')}] for a batch of ${total} rows`;
-      throw new NereidError('INTERNAL', text);
-    }
-  }
+  if (result.kind === 'joined') for (const output of result.outputs) checkParts(model.signature, output, batch.rows);
   return result;
 }
 
+/** Throws INTERNAL where an output cannot be split among the requests. */
+function checkParts(signature: ModelSignature, output: JoinedTensor, rows: readonly number[]): void {
+  const { shape, shapes } = output;
+  if (shapes === undefined && signature.maxBatchSize === 0) return;
+  let total = 0;
+  if (shapes === undefined) for (const count of rows) total += count;
+  else for (const own of shapes) total += elementCount(own) ?? 0;
+  if (shape[0] === total) return;
+  const what = `output '${output.name}' of model '${signature.name}' has`;
+  throw new NereidError(
+    'INTERNAL',
+    shapes === undefined
+      ? `${what} shape [${shape.join(',')}] for a batch of ${total} rows`
+      : `${what} ${shape[0]} elements for a batch whose requests are to get ${total} by its batch_output`,
+  );
+}
+
 async function runSingly(model: ThreadModel, opened: OpenedBatch, cancels: BatchCancels): Promise<ThreadOutcome[]> {
-  const inputs = opened.joined.map((input) => splitRows(input, opened.rows));
+  const inputs = opened.joined.map((input) => splitJoined(input, opened.rows));
   const outcomes: ThreadOutcome[] = [];
   for (const [index, rows] of opened.rows.entries()) {
     const joined = inputs.flatMap((parts) => parts[index] ?? []);
@@ -139,7 +157,7 @@ async function runSingly(model: ThreadModel, opened: OpenedBatch, cancels: Batch
       });
       outcomes.push(
         result.kind === 'joined'
-          ? { ok: true, parameters: {}, outputs: result.outputs }
+          ? { ok: true, parameters: {}, outputs: result.outputs.flatMap((output) => splitTensor(output, [rows])) }
           : threadOutcome(result.outcomes[0]),
       );
     } catch (failure) {
@@ -155,8 +173,8 @@ function batchRequests(
   details: readonly RequestDetail[],
   cancels: BatchCancels,
 ): BatchRequest[] {
-  const single = details.length === 1;
-  const inputs = single ? [] : opened.joined.map((input) => splitRows(input, opened.rows));
+  const whole = details.length === 1 && opened.joined.every((input) => input.shapes === undefined);
+  const inputs = whole ? [] : opened.joined.map((input) => splitTensor(input, opened.rows));
   return details.map((detail, index) => {
     const [id, correlationId, sequenceStart, sequenceEnd, priority, timeoutUs, parameters, requestedOutputs] = detail;
     return {
@@ -170,7 +188,7 @@ function batchRequests(
         priority,
         timeoutUs,
         parameters,
-        inputs: single ? opened.joined : inputs.flatMap((parts) => parts[index] ?? []),
+        inputs: whole ? opened.joined : inputs.flatMap((parts) => parts[index] ?? []),
         requestedOutputs,
       },
       get signal() {
