@@ -2,8 +2,11 @@ import { type ParameterValue, type Tensor, tensorValues } from '@nereid/protocol
 import type { BatchRequest } from './backend.ts';
 import { FLAG_SEQUENCE_END, FLAG_SEQUENCE_START, type ModelRequest, type ModelTensor } from './javascript-model.ts';
 
+/** Shapes as a model sees them, by the input's name: of those that the config reshapes. */
+export type ReshapedInputs = ReadonlyMap<string, (shape: readonly number[]) => readonly number[]>;
+
 /** A request as a JavaScript model sees it. */
-export function modelRequest(from: BatchRequest): ModelRequest {
+export function modelRequest(from: BatchRequest, reshaped: ReshapedInputs): ModelRequest {
   const { request } = from;
   return {
     id: request.id,
@@ -11,7 +14,7 @@ export function modelRequest(from: BatchRequest): ModelRequest {
     flags: (request.sequenceStart ? FLAG_SEQUENCE_START : 0) | (request.sequenceEnd ? FLAG_SEQUENCE_END : 0),
     timeoutUs: integer(request.timeoutUs),
     parameters: Object.fromEntries(Object.entries(request.parameters).map(([name, value]) => [name, plain(value)])),
-    inputs: new Map(request.inputs.map((input) => [input.name, modelTensor(input)])),
+    inputs: new Map(request.inputs.map((input) => [input.name, modelTensor(input, reshaped.get(input.name))])),
     // Only made for models that look at it.
     get signal() {
       return from.signal;
@@ -20,8 +23,9 @@ export function modelRequest(from: BatchRequest): ModelRequest {
 }
 
 /** A tensor as a JavaScript model sees it, its data viewed where they are aligned. */
-export function modelTensor(tensor: Tensor): ModelTensor {
-  return { datatype: tensor.datatype, shape: tensor.shape, data: tensorValues(tensor) };
+export function modelTensor(tensor: Tensor, reshape?: (shape: readonly number[]) => readonly number[]): ModelTensor {
+  const { datatype, shape } = tensor;
+  return { datatype, shape: reshape?.(shape) ?? shape, data: tensorValues(tensor) };
 }
 
 function plain(value: ParameterValue): ParameterValue {

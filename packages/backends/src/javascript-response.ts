@@ -18,6 +18,7 @@ import {
   type Tensor,
   thrownText,
 } from '@nereid/protocol';
+import { clientShape } from './reshape.ts';
 
 const INT64_MIN = -(2n ** 63n);
 const UINT64_MAX = 2n ** 64n - 1n;
@@ -109,7 +110,7 @@ function outputTensor(signature: ModelSignature, name: string, value: unknown): 
   if (bytes.count !== count) {
     throw internal(`${where}: shape [${shape.join(',')}] has ${count} elements, data ${bytes.count}`);
   }
-  return { name, datatype: declared.datatype, shape: [...shape], data: bytes.data };
+  return { name, datatype: declared.datatype, shape: clientShape(declared, shape, signature.maxBatchSize > 0), data: bytes.data };
 }
 
 function outputData(

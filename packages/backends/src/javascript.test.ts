@@ -118,6 +118,45 @@ describe('javascript: what a model sees', () => {
     await expect(run()).rejects.toThrow('finalised');
   });
 
+  it("gets the config's batch inputs beside the requests, of all of them", async () => {
+    const load = await model(
+      `export const execute = (requests, batchInputs) => requests.map(() => new Error(JSON.stringify([...batchInputs]
+        .map(([name, { datatype, shape, data }]) => [name, datatype, shape, [...data]]))));`,
+      `${ONE} max_batch_size: 4
+      batch_input { target_name: [ "N", "M" ] data_type: TYPE_FP32 source_input: "X" }`,
+    );
+    const instance = await javascriptBackend.load(load);
+    const rows = (count: number) => inferRequest([int32Tensor('X', [count, 2], new Array(2 * count).fill(0))]);
+    const outcomes = await runBatch(instance, [rows(1), rows(2)]);
+    const seen = outcomes.map((outcome) => (outcome.ok ? '' : JSON.parse(outcome.error.message)));
+    const both = ['N', 'M'].map((name) => [name, 'FP32', [2], [2, 4]]);
+    expect(seen).toEqual([both, both]);
+  });
+
+  it('gets the shapes that the config reshapes to, and gives those', async () => {
+    const load = await model(
+      `export const execute = (requests) => requests.map(({ inputs }) => {
+        const X = inputs.get('X'), S = inputs.get('S');
+        return { outputs: { Y: X, T: S }, parameters: { seen: JSON.stringify([X.shape, S.shape]) } };
+      });`,
+      `name: "m" backend: "javascript" max_batch_size: 4
+      input { name: "X" data_type: TYPE_INT32 dims: [ 2, -1 ] reshape { shape: [ 1, 2, -1 ] } }
+      input { name: "S" data_type: TYPE_INT32 dims: 1 reshape { } }
+      output { name: "Y" data_type: TYPE_INT32 dims: [ -1, 2 ] reshape { shape: [ 1, -1, 2 ] } }
+      output { name: "T" data_type: TYPE_INT32 dims: [ 1, 1 ] reshape { } }`,
+    );
+    const [outcome] = await runBatch(await javascriptBackend.load(load), [
+      inferRequest([int32Tensor('X', [1, 2, 2], [1, 2, 3, 4]), int32Tensor('S', [1, 1], [9])]),
+    ]);
+    if (outcome?.ok !== true) throw new Error(outcome?.error.message);
+    const { parameters, outputs } = outcome.response;
+    expect(parameters).toEqual({ seen: '[[1,1,2,2],[1]]' });
+    expect(outputs.map(({ name, shape }) => [name, shape])).toEqual([
+      ['Y', [1, 2, 2]],
+      ['T', [1, 1, 1]],
+    ]);
+  });
+
   it.each(['infer', 'metrics'])('is told that context.%s comes later', async (name) => {
     const use = name === 'infer' ? `await context.infer('other', {})` : 'context.metrics';
     const load = await model(
@@ -187,6 +226,19 @@ describe('javascript: what a model returns', () => {
     ]);
     expect(outcome).toMatchObject({ ok: false, error: { code: 'INTERNAL', message: expect.stringMatching(message) } });
     expect(other?.ok).toBe(true);
+  });
+
+  it('a shape that is none of its reshape is INTERNAL and says so', async () => {
+    const load = await model(
+      `export const execute = () => [{ outputs: { Y: { datatype: 'INT32', shape: [1, 5], data: new Int32Array(5) } } }];`,
+      `name: "m" backend: "javascript" max_batch_size: 4
+      input { name: "X" data_type: TYPE_INT32 dims: -1 }
+      output { name: "Y" data_type: TYPE_INT32 dims: [ 2, 2 ] reshape { shape: 4 } }`,
+    );
+    const [outcome] = await runBatch(await javascriptBackend.load(load), [request()]);
+    expect(outcome).toMatchObject({
+      error: { code: 'INTERNAL', message: "output 'Y' has shape [1,5], which is none of its reshape [4]" },
+    });
   });
 
   it.each([

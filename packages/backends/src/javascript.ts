@@ -11,9 +11,10 @@ import { NereidError, thrownText } from '@nereid/protocol';
 import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad } from './backend.ts';
 import { batchInputTensors } from './batch-inputs.ts';
 import type { ModelContext, ModelModule, ModelTensor } from './javascript-model.ts';
-import { modelRequest, modelTensor } from './javascript-request.ts';
+import { modelRequest, modelTensor, type ReshapedInputs } from './javascript-request.ts';
 import { modelError, modelOutcome } from './javascript-response.ts';
 import { isResponseStream, onlyOutcome, outcomeStream } from './javascript-stream.ts';
+import { modelShape } from './reshape.ts';
 
 const DEFAULT_FILENAME = 'model.mjs';
 
@@ -38,9 +39,10 @@ export const javascriptBackend: Backend = {
     } catch (cause) {
       throw thrownAtLoad(signature.name, 'initialize failed', cause);
     }
+    const reshaped = reshapedInputs(signature);
     return {
       needsRequests: true,
-      execute: (batch) => execute(signature, load.version, module, batch),
+      execute: (batch) => execute(signature, load.version, module, reshaped, batch),
       async finalize() {
         await module.finalize?.();
       },
@@ -104,13 +106,20 @@ function batchInputs(signature: ModelSignature, batch: Batch): ReadonlyMap<strin
   return new Map(batchInputTensors(signature, batch).map((made) => [made.name, modelTensor(made)]));
 }
 
+function reshapedInputs(signature: ModelSignature): ReshapedInputs {
+  const batching = signature.maxBatchSize > 0;
+  const reshaped = signature.inputs.filter((input) => input.reshape !== null);
+  return new Map(reshaped.map((input) => [input.name, (shape) => modelShape(input, shape, batching)]));
+}
+
 async function execute(
   signature: ModelSignature,
   version: string,
   module: ModelModule,
+  reshaped: ReshapedInputs,
   batch: Batch,
 ): Promise<BatchResult> {
-  const requests = batch.requests.map(modelRequest);
+  const requests = batch.requests.map((request) => modelRequest(request, reshaped));
   let returned: unknown;
   try {
     returned = await module.execute(requests, batchInputs(signature, batch));

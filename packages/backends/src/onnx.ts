@@ -148,11 +148,16 @@ async function execute(signature: ModelSignature, loaded: LoadedSession, batch: 
     const batchOutput = signature.batchOutputs.find(({ target }) => target === output.name);
     outputs.push(
       batchOutput === undefined
-        ? outputOf(output.name, clientShape(output, value.dims, batching), value)
+        ? outputOf(output.name, plainShape(output, value.dims, batching), value)
         : scattered(signature, batch, output, batchOutput, value),
     );
   }
   return { kind: 'joined', outputs };
+}
+
+/** The client's shape; a scalar of the graph has the dims of the config (onnxruntime.cc, ReadOutputTensors). */
+function plainShape(output: TensorSignature, shape: readonly number[], batching: boolean): readonly number[] {
+  return shape.length === 0 && !batching ? output.dims : clientShape(output, shape, batching);
 }
 
 function feedBatchInputs(signature: ModelSignature, batch: Batch, feeds: Record<string, OrtTensor>): void {

@@ -1,4 +1,5 @@
 import type { TensorSignature } from '@nereid/config';
+import { elementCount, NereidError } from '@nereid/protocol';
 
 /**
  * The shape that the model takes for a tensor in the client's shape (model_config.proto,
@@ -8,9 +9,17 @@ export function modelShape(signature: TensorSignature, shape: readonly number[],
   return reshaped(shape, signature.dims, signature.reshape, batching);
 }
 
-/** The shape that the client sees for a tensor in the model's shape. */
+/**
+ * The shape that the client sees for a tensor in the model's shape. Throws INTERNAL for one that
+ * cannot come of the reshape, since its elements would not fit.
+ */
 export function clientShape(signature: TensorSignature, shape: readonly number[], batching: boolean): number[] {
-  return signature.reshape === null ? [...shape] : reshaped(shape, signature.reshape, signature.dims, batching);
+  const { name, reshape, dims } = signature;
+  if (reshape === null) return [...shape];
+  const seen = reshaped(shape, reshape, dims, batching);
+  if (elementCount(seen) === elementCount(shape)) return seen;
+  const text = `output '${name}' has shape [${shape.join(',')}], which is none of its reshape [${reshape.join(',')}]`;
+  throw new NereidError('INTERNAL', text);
 }
 
 /** Variable dimensions keep their order: the i-th -1 of `to` has the size of the i-th -1 of `from`. */
