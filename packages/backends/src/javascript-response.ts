@@ -110,7 +110,12 @@ function outputTensor(signature: ModelSignature, name: string, value: unknown): 
   if (bytes.count !== count) {
     throw internal(`${where}: shape [${shape.join(',')}] has ${count} elements, data ${bytes.count}`);
   }
-  return { name, datatype: declared.datatype, shape: clientShape(declared, shape, signature.maxBatchSize > 0), data: bytes.data };
+  return {
+    name,
+    datatype: declared.datatype,
+    shape: clientShape(declared, shape, signature.maxBatchSize > 0),
+    data: bytes.data,
+  };
 }
 
 function outputData(

@@ -20,7 +20,16 @@ const never = () => false;
 function signature(datatype: Datatype = 'INT32', more: Partial<ModelSignature> = {}): ModelSignature {
   const tensor = { datatype, dims: [-1], reshape: null, optional: false, ragged: false };
   const inputs = [{ ...tensor, name: 'T' }];
-  return { name: 'm', maxBatchSize: 8, inputs, outputs: inputs, batchInputs: [], batchOutputs: [], decoupled: false, ...more };
+  return {
+    name: 'm',
+    maxBatchSize: 8,
+    inputs,
+    outputs: inputs,
+    batchInputs: [],
+    batchOutputs: [],
+    decoupled: false,
+    ...more,
+  };
 }
 
 function sample(bytes: WarmupSample['inputs'][number]['bytes'], more: Partial<WarmupSample> = {}): WarmupSample {
