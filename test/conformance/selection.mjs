@@ -46,8 +46,8 @@ const LEFT_OUT_MODELS = [
   { what: 'sequences', applies: (config) => /^sequence_batching/m.test(config) },
   { what: 'ensembles', applies: (config) => /^ensemble_scheduling/m.test(config) },
   {
-    what: 'priorities, queue timeouts or preserved ordering',
-    applies: (config) => /priority_levels|default_timeout_microseconds|preserve_ordering/.test(config),
+    what: 'priorities or queue timeouts',
+    applies: (config) => /priority_levels|default_timeout_microseconds/.test(config),
   },
   { what: 'the response cache', applies: (config) => /^response_cache/m.test(config) },
 ];

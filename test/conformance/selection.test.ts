@@ -18,9 +18,10 @@ test.each([
   ['forwarding/two_headers', 'forwarding'],
   ['tracing/get', 'tracing'],
   ['metadata_http/decoupled', 'none'],
+  ['config_http/batch_ordered', 'none'],
   ['json_http/bytes_nul', 'for a Python model that has no port'],
   ['metrics/pending_requests_are_a_gauge', 'for a Python model that has no port'],
-  ['metrics/rejections_have_a_reason', 'about priorities, queue timeouts or preserved ordering'],
+  ['metrics/rejections_have_a_reason', 'about priorities or queue timeouts'],
   ['generate/sequence', 'about sequences'],
   ['infer_grpc/ensemble', 'about ensembles'],
   // Its answer has an ensemble in it.

@@ -20,6 +20,8 @@ export const LIMITS = {
   body_bytes_raised_max: 1_073_741_824,
   requests_pending_max: 65_536,
   requests_queued_max: 65_536,
+  ordered_answers_held_max: 16_384,
+  ordered_bytes_held_max: 268_435_456,
   stream_unread_chunks_max: 16_384,
   stream_unread_bytes_max: 67_108_864,
   grpc_stream_requests_max: 1_024,
@@ -68,6 +70,9 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   requests_pending_max: 'Requests of one gateway that still wait for an answer; one more is refused with 503.',
   requests_queued_max:
     'Requests waiting in one model version, all priority levels together, unless a `max_queue_size` is larger.',
+  ordered_answers_held_max:
+    'Answers of one model version with `preserve_ordering` that wait for an earlier one; at it no more batches are sent, and a stream that goes on is ended with 503.',
+  ordered_bytes_held_max: 'Bytes of those answers, with the same effect.',
   stream_unread_chunks_max: 'Answers of one stream that its client has not read; one more ends the stream with 503.',
   stream_unread_bytes_max: 'Bytes of those answers; an answer that begins beyond it ends the stream with 503.',
   grpc_stream_requests_max:

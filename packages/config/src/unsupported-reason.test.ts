@@ -20,7 +20,6 @@ describe('not served yet', () => {
     ],
     ['output { is_shape_tensor: true }', 'is_shape_tensor'],
     ['model_repository_agents { agents { name: "checksum" } }', 'model_repository_agents'],
-    ['dynamic_batching { preserve_ordering: true }', 'dynamic_batching.preserve_ordering'],
   ])('%s', (text, what) => {
     expect(reason(text)).toBe(`${what} is not served by this version of Nereid`);
   });

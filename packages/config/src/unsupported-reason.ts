@@ -32,7 +32,5 @@ function unsupported(config: ModelConfig): string | undefined {
 export function unsupportedScheduling({ schedulingChoice: choice }: ModelConfig): string | undefined {
   if (choice.case === 'ensembleScheduling') return 'ensemble_scheduling';
   if (choice.case === 'sequenceBatching') return 'sequence_batching';
-  return choice.case === 'dynamicBatching' && choice.value.preserveOrdering
-    ? 'dynamic_batching.preserve_ordering'
-    : undefined;
+  return undefined;
 }

@@ -18,6 +18,7 @@ import { createLeaseLook } from './lease-look.ts';
 import type { ModelReader } from './model-reader.ts';
 import { isIdle, type OwnedModel } from './owned-model.ts';
 import { createOwner, type Owner } from './owner.ts';
+import { createPassOn } from './pass-on.ts';
 import { createReaper } from './reaper.ts';
 import { type Receivers, receive } from './receive.ts';
 import { createRepositoryTell } from './repository-tell.ts';
@@ -153,6 +154,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
             stopping: () => stopping,
             answerWaitMs: JOB_ANSWER_WAIT_MS,
           });
+    const passOn = createPassOn(mailbox, () => jobs);
     const owner = createOwner({
       id,
       clock,
@@ -166,6 +168,8 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       models,
       stopping: () => stopping,
       answer: intake.answer,
+      passOn,
+      largeTensors: parts.transport.largeTensors,
       jobs,
       taken: intake.taken,
       limitLoads: createAtMost(options.modelLoadThreads ?? DEFAULTS.model_load_threads),
@@ -188,7 +192,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       unwatch();
       unlisten();
     };
-    receivers = { clock, log, mailbox, directory, models, keeper, intake, owner, jobs };
+    receivers = { clock, log, mailbox, directory, models, keeper, intake, owner, jobs, passOn };
     return { mailbox, metrics, intake, jobs, owner, ticks: createTicks(clock), unlink };
   };
 

@@ -1,11 +1,10 @@
 import type { ModelRecord } from '@nereid/config';
-import { type CountMessage, compareEpochs } from '@nereid/protocol';
+import { type CountMessage, compareEpochs, senderOf } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import type { Directory, Mailbox } from '@nereid/transport';
 import type { OwnedModel } from './owned-model.ts';
 import { queueStatistics } from './queue-statistics.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
-import { gatewayOf } from './stream-signs.ts';
 import { versionStatistics } from './version-statistics.ts';
 
 export interface CountParts {
@@ -25,7 +24,7 @@ export function answerCount({ clock, mailbox, directory, models, keeper }: Count
   const model = models.get(name);
   if (model === undefined || compareEpochs(model.epoch, message.epoch) !== 0 || keeper.isDue(model)) {
     const known = model?.epoch ?? directory.owner(name) ?? null;
-    mailbox.send(gatewayOf(id), { kind: 'stale', model: name, id, known });
+    mailbox.send(senderOf(id), { kind: 'stale', model: name, id, known });
     return;
   }
   const nowUs = clock.nowUs();
@@ -39,5 +38,5 @@ export function answerCount({ clock, mailbox, directory, models, keeper }: Count
           },
         ],
   );
-  mailbox.send(gatewayOf(id), { kind: 'counted', model: name, id, versions });
+  mailbox.send(senderOf(id), { kind: 'counted', model: name, id, versions });
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type FakeGateway, type FakeWorker, fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
+import { type FakeWorker, fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
+import type { FakeGateway } from './fake-gateway.ts';
 
 const BATCHING = 'max_batch_size: 8 dynamic_batching {}';
 const FULL = 'UNAVAILABLE: [request id: mine] Exceeds maximum queue size';

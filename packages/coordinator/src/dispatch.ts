@@ -26,8 +26,8 @@ const LOSSES_MAX = 1;
 const NOTHING: ReadonlySet<string> = new Set();
 
 export function createVersionQueue(parts: QueueParts): VersionQueue {
-  const { clock, mailbox, scheduler, statistics } = parts;
-  const entries = createRequestEntries(clock, parts.idle);
+  const { clock, mailbox, order, scheduler, statistics } = parts;
+  const entries = createRequestEntries(clock, order, parts.idle);
   const batches = new Map<number, SentBatch>();
   const elsewhere = createRunningElsewhere();
   let closed = false;
@@ -99,9 +99,19 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   };
 
   const places = createInstancePlaces({
-    depth: () => parts.instanceDepth(means),
+    depth: () => (order?.full === true ? 0 : parts.instanceDepth(means)),
     free: (instance) => step({ type: 'instance-free', instance }),
     lost: (instance) => step({ type: 'instance-lost', instance }),
+  });
+
+  order?.listen({
+    room: places.offerAll,
+    cancel(id) {
+      const entry = entries.get(id);
+      if (entry === undefined) return;
+      const { model, epoch, g, low, session } = entry.request.message;
+      cancelRunning(entry, { kind: 'cancel', model, epoch, id, g, low, session });
+    },
   });
 
   /** Takes the batch off its instance; whoever calls sees to its requests, then to the free place. */
@@ -117,7 +127,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   const end = (request: OwnedRequest, error: ErrorInfo, reason: FailureReason) => {
     if (entries.get(request.id) === undefined) return;
     countFailure(statistics, reason, request.arrivedUs, clock.nowUs());
-    parts.answer(request.message, error);
+    if (order?.refuse(request.message, error) !== true) parts.answer(request.message, error);
     entries.forget(request.id);
   };
 
@@ -183,6 +193,13 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     return worker !== undefined;
   };
 
+  /** Its worker ends it as soon as it can, and nobody runs it again. */
+  const cancelRunning = (entry: Entry, message: CancelMessage) => {
+    entry.cancelled = true;
+    const worker = entry.batch?.worker ?? entry.elsewhere;
+    if (worker !== undefined) mailbox.send(worker, { ...message, epoch: parts.epoch() });
+  };
+
   const isOurs = (number: number, instance: InstanceKey) => batches.get(number)?.instance === instance;
 
   const self: VersionQueue = {
@@ -198,7 +215,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     get oldestArrivedUs() {
       return entries.oldestArrivedUs;
     },
-    knows: (id) => entries.get(id) !== undefined,
+    knows: (id) => entries.get(id) !== undefined || order?.keeps(id) === true,
     arrive(request) {
       const entry = entries.add(request);
       const worker = elsewhere.worker(request.id);
@@ -207,11 +224,13 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     },
     cancel(message) {
       const entry = entries.get(message.id);
-      if (entry === undefined) return cancelElsewhere(message);
+      if (entry === undefined) {
+        order?.dropped(message.id);
+        return cancelElsewhere(message);
+      }
       if (leave(message.id, CANCELLED, 'CANCELED')) return true;
-      entry.cancelled = true;
-      const worker = entry.batch?.worker ?? entry.elsewhere;
-      if (worker !== undefined) mailbox.send(worker, { ...message, epoch: parts.epoch() });
+      cancelRunning(entry, message);
+      order?.dropped(message.id);
       return true;
     },
     describe(worker, { instances, running, sentUpTo }) {
@@ -247,6 +266,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       if (means !== undefined) step({ type: 'answered', requests: batch.requests.length, runUs: means.runUs });
       places.offer(batch.instance);
     },
+    answered: (message) => order?.take(message) === true,
     undelivered(number, sent) {
       const known = batches.get(number);
       if (known === undefined || compareEpochs(known.epoch, sent) !== 0) return;
@@ -267,6 +287,8 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     },
     abandon() {
       closed = true;
+      // Those behind one that is given up would else be passed on before it.
+      order?.clear();
       for (const { request } of [...entries]) entries.forget(request.id);
       batches.clear();
       places.clear();

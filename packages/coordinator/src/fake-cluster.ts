@@ -6,25 +6,23 @@ import {
   type CarriedOutcome,
   type CarriedTensor,
   type ControlMessage,
-  type CountedMessage,
   type DoneEntry,
   type Epoch,
   type ErrorInfo,
   type ExecuteMessage,
-  type InferMessage,
   type InferRequest,
   type Message,
   NereidError,
   NOT_HELD,
+  type ProcessId,
   type ResponseTimes,
-  type RunningMessage,
   type RunningStream,
-  type StaleMessage,
   type VersionDescription,
 } from '@nereid/protocol';
 import { createLog, createRegistry, virtualClock } from '@nereid/runtime';
 import type { Directory, Transport } from '@nereid/transport';
 import { type CoordinatorOptions, type CoordinatorParts, createCoordinator } from './coordinator.ts';
+import { fakeGateway } from './fake-gateway.ts';
 import { fakeLane } from './fake-lane.ts';
 import type { ModelReader } from './model-reader.ts';
 
@@ -92,6 +90,7 @@ export function fakeCluster(
     versions: async () => ['1', '2'],
   };
   const log = createLog({ level: 'silent' });
+  const answered: string[] = [];
   const parts = { clock, transport, directory, log, registry, reader };
   const another = (id: string, options: Partial<CoordinatorOptions> = {}) =>
     createCoordinator({
@@ -112,7 +111,7 @@ export function fakeCluster(
     another,
     metrics: () => registry.metrics(),
     worker: (id = 'wk-1') => fakeWorker(id, transport, directory),
-    gateway: (id = 'gw-1') => fakeGateway(id, transport, directory),
+    gateway: (id = 'gw-1') => fakeGateway(id, transport, directory, answered),
     /** Time passes and what falls due happens. */
     async pass(ms: number) {
       clock.advanceUs(ms * 1000);
@@ -231,10 +230,10 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
           chunk: 0,
           last: true,
         } as const;
-        if (!worker.mute) mailbox.send(entry.replyTo, answer);
+        if (!worker.mute) mailbox.send(answerAddress(execute, entry.replyTo), answer);
       }
       // As the worker's fence has it: to whoever owns the model by now.
-      mailbox.send(epochs.get(execute.model)?.owner ?? execute.epoch.owner, {
+      mailbox.send(ownerOf(execute.model, execute.epoch.owner), {
         kind: 'done',
         model: execute.model,
         epoch: execute.epoch,
@@ -248,6 +247,20 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
         ...(responses === undefined ? {} : { responses }),
       });
       return execute;
+    },
+    /** Sends a part of a stream: of the request at that position of the oldest batch. */
+    part(position: number, chunk: number, last = false) {
+      const [execute] = executes;
+      const entry = execute?.entries[position];
+      if (execute === undefined || entry === undefined) throw new Error('no request there');
+      const { model, version: modelVersion, batch } = execute;
+      const response = { modelName: model, modelVersion, id: '', parameters: {}, outputs: worker.outputs };
+      const answer = { model, id: entry.id, execution: `${id}/${batch}`, chunk, last } as const;
+      mailbox.send(answerAddress(execute, entry.replyTo), {
+        kind: 'response',
+        outcome: { ok: true, response },
+        ...answer,
+      });
     },
     /** Takes no more: the oldest batch goes back unseen. */
     giveBack() {
@@ -278,6 +291,9 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
       await directory.leave(id);
     },
   };
+  const ownerOf = (model: string, sender: ProcessId) => epochs.get(model)?.owner ?? sender;
+  const answerAddress = ({ model, epoch }: ExecuteMessage, replyTo: ProcessId) =>
+    replyTo === epoch.owner ? ownerOf(model, replyTo) : replyTo;
   const control = (message: ControlMessage) => {
     controls.push(message);
     epochs.set(message.model, message.epoch);
@@ -310,74 +326,4 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
   });
   await directory.register({ id, role: 'worker', draining: false });
   return worker;
-}
-
-export type FakeGateway = ReturnType<typeof fakeGateway>;
-
-/** A gateway that sends what it is told and keeps all answers. */
-function fakeGateway(id: string, transport: Transport, directory: Directory<ModelRecord>) {
-  let g = 0;
-  let questions = 0;
-  const outcomes = new Map<string, CarriedOutcome[]>();
-  const stale: StaleMessage[] = [];
-  const counted: CountedMessage[] = [];
-  const running: RunningMessage[] = [];
-  /** Ids of requests whose data a worker did not find. */
-  const missing: string[] = [];
-  const mailbox = transport.open(id, (messages) => {
-    for (const message of messages) {
-      if (message.kind === 'stale') stale.push(message);
-      else if (message.kind === 'running') running.push(message);
-      else if (message.kind === 'missing') missing.push(message.id);
-      else if (message.kind === 'counted') counted.push(message);
-      if (message.kind !== 'response') continue;
-      outcomes.set(message.id, [...(outcomes.get(message.id) ?? []), message.outcome]);
-    }
-  });
-  const epochOf = (model: string): Epoch => directory.owner(model) ?? { number: 0, owner: 'co-1' };
-  return {
-    id,
-    stale,
-    counted,
-    running,
-    missing,
-    /** Sends a request; its id. */
-    infer(request: InferRequest, more: Partial<InferMessage> = {}): string {
-      g++;
-      const message: InferMessage = {
-        kind: 'infer',
-        model: request.modelName,
-        epoch: epochOf(request.modelName),
-        id: `${id}:${g}`,
-        g,
-        low: 1,
-        prev: 0,
-        session: null,
-        step: -1,
-        sends: 1,
-        msLeft: 0,
-        replyTo: id,
-        request,
-        ...more,
-      };
-      mailbox.send(message.epoch.owner, message);
-      return message.id;
-    },
-    /** Asks what has been counted of version 1, or others; the id of the question. */
-    count(model: string, versions = ['1'], epoch = epochOf(model)): string {
-      const question = `${id}:c${++questions}`;
-      mailbox.send(epoch.owner, { kind: 'count', model, epoch, id: question, versions });
-      return question;
-    },
-    cancel(model: string, requestId: string, epoch = epochOf(model)) {
-      mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id: requestId, g: 0, low: 1, session: null });
-    },
-    /** What became of a request: 'ok', `CODE: text`, or nothing yet. Two answers are told as such. */
-    outcome(requestId: string): string {
-      const got = (outcomes.get(requestId) ?? []).map((outcome) =>
-        outcome.ok ? 'ok' : `${outcome.error.code}: ${outcome.error.message}`,
-      );
-      return got.length === 0 ? 'none' : got.join(' and ');
-    },
-  };
 }

@@ -21,12 +21,18 @@ export function fakeLane() {
     return call();
   };
   /** What roles have said of the tensors of requests. */
-  const tensors = { released: [] as CarriedTensor[], rewritten: [] as CarriedTensor[] };
+  const tensors = { released: [] as CarriedTensor[], rewritten: [] as CarriedTensor[], kept: new Set<CarriedTensor>() };
   const transport: Transport = {
     ...inner,
     largeTensors: {
       release: (list) => void tensors.released.push(...list),
       rewrite: (list) => void tensors.rewritten.push(...list),
+      keep: (list) => {
+        for (const tensor of list) tensors.kept.add(tensor);
+      },
+      letGo: (list) => {
+        for (const tensor of list) tensors.kept.delete(tensor);
+      },
     },
     open(id, receive) {
       const mailbox = inner.open(id, (messages) => {

@@ -38,6 +38,8 @@ export interface InstancePlaces {
   otherLeft(instance: InstanceKey): void;
   /** Gives the scheduler the places that the instance has by its depth. */
   offer(instance: InstanceKey): void;
+  /** As `offer` for each instance, after the depth has changed. */
+  offerAll(): void;
   /** All ready instances that a worker has, with what they hold; `isOurs` tells the batches of this queue. */
   describe(
     worker: ProcessId,
@@ -98,6 +100,9 @@ export function createInstancePlaces({ depth, free, lost }: InstancePlacesParts)
       offer(key);
     },
     offer,
+    offerAll() {
+      for (const key of [...instances.keys()]) offer(key);
+    },
     describe(worker, described, isOurs) {
       const ready = new Map<InstanceKey, InstanceDescription>();
       for (const instance of described) {

@@ -10,12 +10,13 @@ import {
   modelNotFound,
   type ProcessId,
   STOPPING,
+  senderOf,
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import { batchShapeKey } from '@nereid/scheduler';
 import type { Directory, Mailbox } from '@nereid/transport';
 import type { OwnedModel } from './owned-model.ts';
-import { gatewayOf } from './stream-signs.ts';
+import { refusedAnswer } from './refused-answer.ts';
 import { chooseVersion } from './version-choice.ts';
 
 export interface IntakeParts {
@@ -73,22 +74,13 @@ export function createIntake(parts: IntakeParts): Intake {
   };
 
   const answer = (message: InferMessage, error: ErrorInfo) => {
-    mailbox.send(message.replyTo, {
-      kind: 'response',
-      model: message.model,
-      id: message.id,
-      outcome: { ok: false, error },
-      // No execution has this name, so a gateway never takes it for a chunk of one.
-      execution: `${id}/refused`,
-      chunk: 0,
-      last: true,
-    });
+    mailbox.send(message.replyTo, refusedAnswer(id, message, error));
   };
 
   const stale = (message: InferMessage | CancelMessage, known: Epoch | null) => {
     refused++;
     const { model } = message;
-    const gateway = message.kind === 'infer' ? message.replyTo : gatewayOf(message.id);
+    const gateway = message.kind === 'infer' ? message.replyTo : senderOf(message.id);
     mailbox.send(gateway, { kind: 'stale', model, id: message.id, known });
   };
 

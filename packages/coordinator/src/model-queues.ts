@@ -1,12 +1,21 @@
 import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
-import { type BatchTimes, batchesDynamically, createScheduler, depthKind, instanceDepth } from '@nereid/scheduler';
-import type { Mailbox } from '@nereid/transport';
+import {
+  type BatchTimes,
+  batchesDynamically,
+  createScheduler,
+  depthKind,
+  instanceDepth,
+  preservesOrdering,
+} from '@nereid/scheduler';
+import type { LargeTensors, Mailbox } from '@nereid/transport';
+import { createAnswerOrder } from './answer-order.ts';
 import { batchSizeSeries } from './batch-size-metric.ts';
 import { createVersionQueue } from './dispatch.ts';
 import type { JobIntake } from './job-intake.ts';
 import { createModelStatistics } from './model-statistics.ts';
 import type { OwnedModel } from './owned-model.ts';
+import type { PassOn } from './pass-on.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
 import type { OwnedRequest } from './version-queue.ts';
 
@@ -23,6 +32,9 @@ export interface ModelQueuesParts {
   readonly metrics: StatisticsMetrics;
   readonly limits: QueueLimits;
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
+  readonly passOn: PassOn;
+  /** Undefined where messages are passed by reference. */
+  readonly largeTensors: LargeTensors | undefined;
   readonly idle: () => void;
   readonly jobs: Pick<JobIntake, 'serve'> | undefined;
   readonly holdsLease: (model: OwnedModel) => boolean;
@@ -31,13 +43,16 @@ export interface ModelQueuesParts {
 
 /** Gives each version of a model its queue, shows its metrics from 0 and begins to take its jobs. */
 export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
-  const { clock, mailbox, metrics, limits, answer, idle } = parts;
+  const { clock, mailbox, metrics, limits, answer, idle, passOn, largeTensors } = parts;
   const { config } = model.source;
   const kind = model.signature.decoupled ? 'streams' : depthKind(config);
   const set = kind === 'exact' ? undefined : limits.instance_depth;
   const depth = (means: BatchTimes | undefined) => set ?? instanceDepth(kind, means);
   for (const version of model.versions) {
     const statistics = createModelStatistics();
+    const order = preservesOrdering(config)
+      ? createAnswerOrder({ owner: mailbox.id, passOn, largeTensors })
+      : undefined;
     const queue = createVersionQueue({
       clock,
       mailbox,
@@ -52,6 +67,8 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       instanceDepth: depth,
       statistics,
       decoupled: model.signature.decoupled,
+      answersTo: order?.owner,
+      order,
       answer,
       idle,
       holdsLease: () => parts.holdsLease(model),

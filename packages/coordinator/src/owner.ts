@@ -14,7 +14,7 @@ import {
   UNLOADED,
 } from '@nereid/protocol';
 import type { AtMost, Clock, Log } from '@nereid/runtime';
-import type { Directory, Mailbox, Timing } from '@nereid/transport';
+import type { Directory, LargeTensors, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
 import { inTime } from './in-time.ts';
 import { createTurns } from './in-turn.ts';
@@ -36,6 +36,7 @@ import {
   stateAtWorkers,
   unloadSettled,
 } from './owned-model.ts';
+import type { PassOn } from './pass-on.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
 import { createTakeover } from './takeover.ts';
@@ -62,6 +63,8 @@ export interface OwnerParts {
   readonly limits: OwnerLimits;
   readonly stopping: () => boolean;
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
+  readonly passOn: PassOn;
+  readonly largeTensors: LargeTensors | undefined;
   /** Undefined where jobs are not served. */
   readonly jobs: JobIntake | undefined;
   /** The model has been taken or loaded, or could not be: what came for it meanwhile can be handled. */

@@ -1,9 +1,10 @@
-import type { Message } from '@nereid/protocol';
+import { type Message, senderOf } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
 import { answerCount, type CountParts } from './count-answer.ts';
 import type { Intake } from './intake.ts';
 import type { JobIntake } from './job-intake.ts';
 import type { Owner } from './owner.ts';
+import type { PassOn } from './pass-on.ts';
 import { passOnSigns } from './stream-signs.ts';
 
 export interface Receivers extends CountParts {
@@ -11,11 +12,12 @@ export interface Receivers extends CountParts {
   readonly intake: Intake;
   readonly owner: Owner;
   readonly jobs: JobIntake | undefined;
+  readonly passOn: PassOn;
 }
 
 /** Hands a message to the part of the coordinator that it is for. */
 export function receive(receivers: Receivers, message: Message): void {
-  const { intake, jobs, log, mailbox, owner } = receivers;
+  const { intake, jobs, log, mailbox, models, owner } = receivers;
   switch (message.kind) {
     case 'infer':
       intake.infer(message);
@@ -31,7 +33,10 @@ export function receive(receivers: Receivers, message: Message): void {
       passOnSigns(mailbox, message);
       break;
     case 'response':
-      jobs?.response(message);
+      if (models.get(message.model)?.versions.some(({ queue }) => queue?.answered(message) === true) === true) break;
+      if (senderOf(message.id) === mailbox.id) jobs?.response(message);
+      // Of a batch whose answers waited for their turn, but not this one: its model was loaded anew, say.
+      else receivers.passOn(message);
       break;
     case 'missing':
       jobs?.missing(message);

@@ -1,5 +1,6 @@
 import type { ProcessId } from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
+import type { AnswerOrder } from './answer-order.ts';
 import type { SentBatch } from './sent-batch.ts';
 import type { OwnedRequest } from './version-queue.ts';
 
@@ -32,8 +33,8 @@ export interface RequestEntries extends Iterable<Entry> {
   forget(id: string): void;
 }
 
-/** `idle` is called when the last one is forgotten. */
-export function createRequestEntries(clock: Clock, idle: () => void): RequestEntries {
+/** `idle` is called when the last one is forgotten; `order`, if any, is told where each is. */
+export function createRequestEntries(clock: Clock, order: AnswerOrder | undefined, idle: () => void): RequestEntries {
   const entries = new Map<string, Entry>();
 
   const noDeadline = (entry: Entry) => {
@@ -68,6 +69,7 @@ export function createRequestEntries(clock: Clock, idle: () => void): RequestEnt
       entry.running = false;
       entry.batch = undefined;
       entry.elsewhere = undefined;
+      order?.waitsAgain(entry.request.id);
       const { deadlineUs } = entry.request;
       if (deadlineUs === undefined) return;
       entry.deadline = clock.at(deadlineUs, () => {
@@ -78,17 +80,20 @@ export function createRequestEntries(clock: Clock, idle: () => void): RequestEnt
     run(entry, batch) {
       entry.running = true;
       entry.batch = batch;
+      order?.sent(entry.request.id);
       noDeadline(entry);
     },
     runElsewhere(entry, worker) {
       entry.running = true;
       entry.elsewhere = worker;
+      order?.sent(entry.request.id);
       noDeadline(entry);
     },
     forget(id) {
       const entry = entries.get(id);
       if (entry !== undefined) noDeadline(entry);
       entries.delete(id);
+      order?.ended(id);
       if (entries.size === 0) idle();
     },
   };

@@ -19,6 +19,8 @@ export interface BatchSource {
   readonly model: string;
   readonly version: string;
   readonly epoch: () => Epoch;
+  /** Who gets the answers, where that is not each request's sender. */
+  readonly answersTo: ProcessId | undefined;
 }
 
 export function executeMessage(source: BatchSource, batch: SentBatch, instance: number): ExecuteMessage {
@@ -31,7 +33,7 @@ export function executeMessage(source: BatchSource, batch: SentBatch, instance: 
     instance,
     entries: batch.requests.map(({ id, message }) => ({
       id,
-      replyTo: message.replyTo,
+      replyTo: source.answersTo ?? message.replyTo,
       request: message.request,
       session: message.session,
       slot: -1,

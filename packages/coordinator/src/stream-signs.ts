@@ -1,4 +1,4 @@
-import type { DescribedMessage, ProcessId, RunningStream } from '@nereid/protocol';
+import { type DescribedMessage, type ProcessId, type RunningStream, senderOf } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
 
 /**
@@ -9,15 +9,10 @@ export function passOnSigns(mailbox: Mailbox, { model, streams }: DescribedMessa
   if (streams.length === 0) return;
   const byGateway = new Map<ProcessId, RunningStream[]>();
   for (const stream of streams) {
-    const gateway = gatewayOf(stream.id);
+    const gateway = senderOf(stream.id);
     const known = byGateway.get(gateway);
     if (known === undefined) byGateway.set(gateway, [stream]);
     else known.push(stream);
   }
   for (const [gateway, own] of byGateway) mailbox.send(gateway, { kind: 'running', model, streams: own });
-}
-
-/** Request ids are `{gateway id}:{g}`. */
-export function gatewayOf(requestId: string): ProcessId {
-  return requestId.slice(0, requestId.lastIndexOf(':'));
 }

@@ -6,10 +6,12 @@ import type {
   InferMessage,
   InstanceDescription,
   ProcessId,
+  ResponseMessage,
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import type { BatchTimes, QueuedRequest, Scheduler } from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
+import type { AnswerOrder } from './answer-order.ts';
 import type { ModelStatistics } from './model-statistics.ts';
 import type { BatchSource } from './sent-batch.ts';
 
@@ -31,6 +33,8 @@ export interface QueueParts extends BatchSource {
   readonly decoupled: boolean;
   /** Answers the request's gateway in place of a worker. */
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
+  /** Keeps answers in the order in which their requests are sent out; undefined where they go as they come. */
+  readonly order: AnswerOrder | undefined;
   /** Called when the last request has got its outcome. */
   readonly idle: () => void;
   /** Whether the model's lease is surely held; asked before each batch (docs/protocol.md R5). */
@@ -83,6 +87,8 @@ export interface VersionQueue {
   /** When the batch that is out longest at that worker was sent; undefined where none is. */
   outSinceUs(worker: ProcessId): number | undefined;
   done(message: DoneMessage): void;
+  /** An answer to keep in its order; false where it is for others, or need not wait. */
+  answered(message: ResponseMessage): boolean;
   /** The worker refused the batch unseen: its requests are queued again. */
   undelivered(batch: number, sent: Epoch): void;
   /** Ends every queued request with that error. */

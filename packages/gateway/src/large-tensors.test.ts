@@ -25,6 +25,8 @@ async function gatewayWithTensors() {
     largeTensors: {
       release: (tensors) => void released.push(...tensors),
       rewrite: (tensors) => void rewritten.push(...tensors),
+      keep: () => {},
+      letGo: () => {},
     },
   });
   const sent = () => {

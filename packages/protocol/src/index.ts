@@ -100,6 +100,7 @@ export {
   versionNotReady,
   withRequestId,
 } from './request-error.ts';
+export { senderOf } from './request-id.ts';
 export type {
   BatchStatistics,
   CloseStatistics,

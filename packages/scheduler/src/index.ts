@@ -1,4 +1,5 @@
 export { type BatchTimes, INSTANCE_DEPTH_MAX, instanceDepth, nextMeanTimes } from './instance-depth.ts';
+export { createReleaseOrder, type OrderedAnswer, type ReleaseOrder } from './release-order.ts';
 export type {
   CloseReason,
   Decision,
@@ -7,5 +8,11 @@ export type {
   ScheduleEvent,
   Scheduler,
 } from './schedule.ts';
-export { batchesDynamically, createScheduler, depthKind, type SchedulerOptions } from './schedulers.ts';
+export {
+  batchesDynamically,
+  createScheduler,
+  depthKind,
+  preservesOrdering,
+  type SchedulerOptions,
+} from './schedulers.ts';
 export { batchShapeKey } from './shape-key.ts';

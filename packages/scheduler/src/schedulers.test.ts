@@ -45,7 +45,6 @@ describe('createScheduler', () => {
   test.each([
     ['sequence_batching', 'sequence_batching {}'],
     ['ensemble_scheduling', 'ensemble_scheduling {}'],
-    ['dynamic_batching.preserve_ordering', 'dynamic_batching { preserve_ordering: true }'],
   ])('%s is refused by name, not ignored', (field, text) => {
     expect(() => createScheduler(config(text))).toThrow(
       expect.objectContaining({ code: 'UNSUPPORTED', field, message: expect.stringContaining(field) }),

@@ -23,6 +23,11 @@ export function depthKind({ schedulingChoice: choice }: ModelConfig): 'single' |
   return isExact(queuePolicies(choice.value)) ? 'exact' : 'batches';
 }
 
+/** True where answers go in the order in which their requests were sent out. */
+export function preservesOrdering({ schedulingChoice: choice }: ModelConfig): boolean {
+  return choice.case === 'dynamicBatching' && choice.value.preserveOrdering;
+}
+
 /**
  * The rule that the model's config asks for.
  * Throws UNSUPPORTED, naming the field, for what no rule here honours.

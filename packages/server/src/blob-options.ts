@@ -1,4 +1,5 @@
 import { DEFAULTS, LIMITS, type ModelRecord } from '@nereid/config';
+import { senderOf } from '@nereid/protocol';
 import { type Clock, type Log, newProcessId } from '@nereid/runtime';
 import { type BlobFiles, type BlobOptions, type Directory, openBlobFiles } from '@nereid/transport';
 import type { RedisOptions } from './server-options.ts';
@@ -25,10 +26,13 @@ export function blobOptions(parts: BlobParts): BlobOptions {
     ...common,
     files,
     filesReach(to, message) {
-      // An answer has one reader; a request may come to any worker, also after a first one died.
+      // A request may come to any worker, also after a first one died. An answer has one reader, and an owner
+      // that passes it on renews what it holds.
       const answered = [...directory.processes('gateway'), ...directory.processes('coordinator')];
       const readers =
-        message.kind === 'response' ? answered.filter(({ id }) => id === to) : directory.processes('worker');
+        message.kind === 'response'
+          ? answered.filter(({ id }) => id === to || id === senderOf(message.id))
+          : directory.processes('worker');
       return readers.length > 0 && readers.every(({ blobHost }) => blobHost === files.host);
     },
   };

@@ -19,10 +19,11 @@ const tensorsOf = (message: Message) => {
 };
 
 /** A collector whose reads end when the test says so. */
-function collecting() {
+function collecting(id = 'gw-1') {
   const received: Message[] = [];
   const reads: { readonly id: string; readonly take: boolean; end(data: Uint8Array | undefined): void }[] = [];
   const collect = createCollector(
+    id,
     {
       read: ({ id }, take) => new Promise((end) => void reads.push({ id, take, end })),
     },
@@ -37,6 +38,14 @@ const DATA = Uint8Array.of(1, 2, 3, 4);
 test('what names no blobs passes at once, and so does a request on its way to its owner', () => {
   const { collect, received, reads } = collecting();
   const messages = [stale('1'), naming('infer', 'a')];
+  expect(collect(messages)).toBeUndefined();
+  expect(received).toEqual(messages);
+  expect(reads).toEqual([]);
+});
+
+test("an answer that an owner only passes on stays as it is: its blobs are its request's sender's to read", () => {
+  const { collect, received, reads } = collecting('co-1');
+  const messages = [naming('response', 'a')];
   expect(collect(messages)).toBeUndefined();
   expect(received).toEqual(messages);
   expect(reads).toEqual([]);

@@ -1,4 +1,11 @@
-import { type BlobTensor, type CarriedTensor, isBlobTensor, type Message } from '@nereid/protocol';
+import {
+  type BlobTensor,
+  type CarriedTensor,
+  isBlobTensor,
+  type Message,
+  type ProcessId,
+  senderOf,
+} from '@nereid/protocol';
 import type { BlobStore } from './blob-store.ts';
 import { forEachTensor, withTensors } from './message-tensors.ts';
 
@@ -12,25 +19,25 @@ export type Collector = (messages: readonly Message[]) => Promise<void> | undefi
 
 /**
  * Fetches the data of what is on its way to whoever reads it: batches and answers, in order, before
- * they are received. A request that goes to its owner passes as it is, since owners read no tensors.
- * A blob that is gone stays a BlobTensor.
+ * the process `id` receives them. A request that goes to its owner passes as it is, since owners read no
+ * tensors, and so does an answer that they only pass on. A blob that is gone stays a BlobTensor.
  *
  * An answer's blobs have this one reader, so reading deletes them, also of answers that nobody waits
  * for any more (docs/protocol.md R30).
  */
-export function createCollector(blobs: Pick<BlobStore, 'read'>, receive: Receive): Collector {
+export function createCollector(id: ProcessId, blobs: Pick<BlobStore, 'read'>, receive: Receive): Collector {
   let tail: Promise<void> | undefined;
 
   const handOn = async (messages: readonly Message[]) => {
-    for (const group of groups(messages)) {
-      const whole = await fetched(blobs, group);
+    for (const group of groups(id, messages)) {
+      const whole = await fetched(id, blobs, group);
       // In a turn of its own: what the receiver throws is not the lane's.
       queueMicrotask(() => receive(whole));
     }
   };
 
   return (messages) => {
-    if (tail === undefined && !messages.some(hasBlobs)) {
+    if (tail === undefined && !messages.some((message) => hasBlobs(id, message))) {
       receive(messages);
       return undefined;
     }
@@ -43,32 +50,24 @@ export function createCollector(blobs: Pick<BlobStore, 'read'>, receive: Receive
   };
 }
 
-function isRead({ kind }: Message): boolean {
-  return kind === 'execute' || kind === 'response';
+const NONE: readonly BlobTensor[] = [];
+
+/** Those of the message's tensors that are blobs and that the process is to read. */
+function blobTensors(id: ProcessId, message: Message): readonly BlobTensor[] {
+  if (message.kind !== 'execute' && message.kind !== 'response') return NONE;
+  let found = NONE;
+  forEachTensor(message, (tensor) => {
+    if (isBlobTensor(tensor)) found = [...found, tensor];
+  });
+  return found === NONE || message.kind === 'execute' || senderOf(message.id) === id ? found : NONE;
 }
 
-function hasBlobs(message: Message): boolean {
-  let has = false;
-  if (isRead(message)) {
-    forEachTensor(message, (tensor) => {
-      has ||= isBlobTensor(tensor);
-    });
-  }
-  return has;
-}
-
-function blobTensors(message: Message): readonly BlobTensor[] {
-  const found: BlobTensor[] = [];
-  if (isRead(message)) {
-    forEachTensor(message, (tensor) => {
-      if (isBlobTensor(tensor)) found.push(tensor);
-    });
-  }
-  return found;
+function hasBlobs(id: ProcessId, message: Message): boolean {
+  return blobTensors(id, message) !== NONE;
 }
 
 /** Parts of the list, each of about FETCH_BYTES_GOAL. */
-function groups(messages: readonly Message[]): readonly (readonly Message[])[] {
+function groups(id: ProcessId, messages: readonly Message[]): readonly (readonly Message[])[] {
   const made: Message[][] = [];
   let bytes = Number.POSITIVE_INFINITY;
   for (const message of messages) {
@@ -77,12 +76,16 @@ function groups(messages: readonly Message[]): readonly (readonly Message[])[] {
       bytes = 0;
     }
     made.at(-1)?.push(message);
-    for (const { blob } of blobTensors(message)) bytes += blob.bytes;
+    for (const { blob } of blobTensors(id, message)) bytes += blob.bytes;
   }
   return made;
 }
 
-async function fetched(blobs: Pick<BlobStore, 'read'>, messages: readonly Message[]): Promise<readonly Message[]> {
+async function fetched(
+  id: ProcessId,
+  blobs: Pick<BlobStore, 'read'>,
+  messages: readonly Message[],
+): Promise<readonly Message[]> {
   const whole = new Map<CarriedTensor, CarriedTensor>();
   const fetch = async (tensor: BlobTensor, take: boolean) => {
     const data = await blobs.read(tensor.blob, take);
@@ -90,10 +93,11 @@ async function fetched(blobs: Pick<BlobStore, 'read'>, messages: readonly Messag
     if (data !== undefined) whole.set(tensor, { name, datatype, shape, data });
   };
   const fetches = messages.flatMap((message) =>
-    blobTensors(message).map((tensor) => fetch(tensor, message.kind === 'response')),
+    blobTensors(id, message).map((tensor) => fetch(tensor, message.kind === 'response')),
   );
+  if (fetches.length === 0) return messages;
   await Promise.all(fetches);
   return messages.map((message) =>
-    hasBlobs(message) ? withTensors(message, (tensor) => whole.get(tensor) ?? tensor) : message,
+    hasBlobs(id, message) ? withTensors(message, (tensor) => whole.get(tensor) ?? tensor) : message,
   );
 }

@@ -1,4 +1,4 @@
-import type { BlobRef, Message, Tensor } from '@nereid/protocol';
+import type { BlobRef, CarriedTensor, Message, Tensor } from '@nereid/protocol';
 import { virtualClock } from '@nereid/runtime';
 import { describe, expect, test } from 'vitest';
 import type { BlobFiles } from './blob-files.ts';
@@ -107,6 +107,23 @@ describe('blob store', () => {
     blobs.release([input]);
     clock.advanceUs(TTL_MS * 1000);
     expect(renewed).toHaveLength(3);
+  });
+
+  test('blobs of other processes are renewed from when they are kept until they are let go', () => {
+    const { renewed, clock, store: blobs } = store();
+    const held: CarriedTensor = {
+      name: 'B',
+      datatype: 'UINT8',
+      shape: [200],
+      blob: { place: 'redis', id: 'other-1', bytes: 200 },
+    };
+    blobs.keep([held]);
+    clock.advanceUs((TTL_MS * 1000) / 3);
+    expect(renewed).toEqual(['other-1']);
+    blobs.letGo([held]);
+    clock.advanceUs(TTL_MS * 1000);
+    expect(renewed).toEqual(['other-1']);
+    expect(blobs.bytes).toBe(0);
   });
 
   test('a copy that leaves after the outcome is not renewed', () => {

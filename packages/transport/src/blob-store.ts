@@ -58,6 +58,9 @@ export interface BlobStore {
   detach(to: ProcessId, message: Message): Detached | 'full' | undefined;
   release(tensors: readonly CarriedTensor[]): void;
   rewrite(tensors: readonly CarriedTensor[]): void;
+  /** Renews blobs of other processes until `letGo`. */
+  keep(tensors: readonly CarriedTensor[]): void;
+  letGo(tensors: readonly CarriedTensor[]): void;
   /** What a blob holds; undefined where it is gone. `take` deletes it. */
   read(ref: BlobRef, take: boolean): Uint8Array | undefined | Promise<Uint8Array | undefined>;
   /** Bytes of blobs that are not known to be gone. */
@@ -89,6 +92,8 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
   /** A reader did not find the file, for whatever reason. */
   const fileless = new WeakSet<Tensor>();
   const given = new Map<BlobRef, { readonly untilUs: number }>();
+  /** Of other processes, held here. */
+  const kept = new Set<BlobRef>();
   let bytes = 0;
   let written = 0;
   let timer: Timer | undefined;
@@ -197,7 +202,7 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
 
   const tick = () => {
     const keys: string[] = [];
-    for (const { ref } of owned.values()) {
+    for (const ref of [...kept, ...[...owned.values()].map(({ ref }) => ref)]) {
       if (ref.place === 'file') files?.renew(ref.id);
       else keys.push(ref.id);
     }
@@ -245,6 +250,12 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
         if (isLarge(tensor)) fileless.add(tensor);
         drop(tensor);
       }
+    },
+    keep(tensors) {
+      for (const tensor of tensors) if ('blob' in tensor) kept.add(tensor.blob);
+    },
+    letGo(tensors) {
+      for (const tensor of tensors) if ('blob' in tensor) kept.delete(tensor.blob);
     },
     read(ref, take) {
       return ref.place === 'file' ? files?.read(ref.id, ref.bytes, take) : redis.read(ref, take);

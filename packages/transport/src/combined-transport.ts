@@ -11,7 +11,7 @@ export function createCombinedTransport(local: Transport, remote: RedisTransport
   const here = new Set<string>();
   return {
     open(id, receive): Mailbox {
-      const collect = remote.collector(receive);
+      const collect = remote.collector(id, receive);
       const near = local.open(id, (messages) => void collect(messages));
       const far = remote.open(id, receive);
       here.add(id);

@@ -84,9 +84,11 @@ export function mailboxContract(name: string, makeTransport: MakeTransport): voi
       for (const [index, sample] of [...sampleMessages(), ...sampleMessages()].entries()) {
         if (sample.kind !== 'execute' && sample.kind !== 'response') continue;
         const data = new Uint8Array(LARGE_BYTES).fill(index);
+        // Of an answer to another's request this process would be one that passes it on.
+        const message = sample.kind === 'response' ? { ...sample, id: `b:${index}` } : sample;
         expected.push(
           stale(`before ${index}`),
-          withTensors(sample, ({ name }) => ({ name, datatype: 'UINT8', shape: [LARGE_BYTES], data })),
+          withTensors(message, ({ name }) => ({ name, datatype: 'UINT8', shape: [LARGE_BYTES], data })),
           stale(`after ${index}`),
         );
       }

@@ -31,6 +31,9 @@ export interface LargeTensors {
   release(tensors: readonly CarriedTensor[]): void;
   /** Somebody did not find them: the next send puts them down anew, where every process looks. */
   rewrite(tensors: readonly CarriedTensor[]): void;
+  /** Those of an answer that another process gave and that is held here before it is passed on: they last until `letGo`. */
+  keep(tensors: readonly CarriedTensor[]): void;
+  letGo(tensors: readonly CarriedTensor[]): void;
 }
 
 export interface Transport {

@@ -40,8 +40,8 @@ export interface RedisTransport extends Transport {
   readonly largeTensors: LargeTensors;
   /** Of what was put down here for others and is not known to be gone. */
   readonly blobBytes: number;
-  /** What hands messages on once their data are here, for those that come by another lane. */
-  collector(receive: (messages: readonly Message[]) => void): Collector;
+  /** What hands messages to that process on once their data are here, for those that come by another lane. */
+  collector(id: ProcessId, receive: (messages: readonly Message[]) => void): Collector;
   /** Resolves once Redis knows each mailbox opened here: only then should others hear of the process. */
   opened(): Promise<void>;
 }
@@ -119,7 +119,7 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
       const inbox = openInbox({
         id,
         // In a turn of its own: what the receiver throws is not the connection's.
-        receive: createCollector(blobs, (messages) => queueMicrotask(() => inbox.closed || receive(messages))),
+        receive: createCollector(id, blobs, (messages) => queueMicrotask(() => inbox.closed || receive(messages))),
         popping: connector.connect(`pop:${id}`),
         commands,
         scripts,
@@ -151,8 +151,8 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
     get blobBytes() {
       return blobs.bytes;
     },
-    largeTensors: { release: blobs.release, rewrite: blobs.rewrite },
-    collector: (receive) => createCollector(blobs, receive),
+    largeTensors: { release: blobs.release, rewrite: blobs.rewrite, keep: blobs.keep, letGo: blobs.letGo },
+    collector: (id, receive) => createCollector(id, blobs, receive),
     onInterruption: (listener) => interruptions.watch(listener),
     async close() {
       closed = true;

@@ -2,7 +2,7 @@ import { decodeModelConfig, modelSignature } from '@nereid/config';
 import type { Message, ResponseMessage } from '@nereid/protocol';
 import type { Mailbox, RefusalReason } from '@nereid/transport';
 import { describe, expect, it } from 'vitest';
-import { type AnsweredBatch, sendAnswers } from './batch-answers.ts';
+import { type AnsweredBatch, answerAddress, sendAnswers } from './batch-answers.ts';
 import { EPOCH, int32, request } from './worker-harness.ts';
 
 const signature = modelSignature(
@@ -16,6 +16,7 @@ const batch: AnsweredBatch = {
   duplicates: [],
   missing: [],
   signature,
+  owner: () => 'co-9',
   execution: 'wk-1/1',
   streams: undefined,
 };
@@ -38,9 +39,18 @@ function answers(...refusals: (RefusalReason | undefined)[]): readonly ResponseM
     },
     async close() {},
   };
-  sendAnswers(mailbox, 'co-1', batch, settlement, undefined);
+  sendAnswers(mailbox, batch, settlement, undefined);
   return sent;
 }
+
+describe('where an answer goes', () => {
+  it.each([
+    ['to who sent the request', 'gw-1', 'gw-1'],
+    ['by way of the present owner where it was to go by way of the one before', EPOCH.owner, 'co-9'],
+  ])('%s', (_rule, replyTo, expected) => {
+    expect(answerAddress(batch, { ...entry, replyTo })).toBe(expected);
+  });
+});
 
 describe('an answer that its lane does not take', () => {
   it('for its size is followed by one that says so: nobody else would tell who waits', () => {

@@ -31,6 +31,8 @@ export interface AnsweredBatch {
   /** Those whose data were gone, which their owner tells their sender (docs/protocol.md R29). */
   readonly missing: readonly ExecuteEntry[];
   readonly signature: ModelSignature | null;
+  /** The model's present owner, which may be another than the one that sent the batch. */
+  readonly owner: () => ProcessId;
   /** Names this execution among all of this worker. */
   readonly execution: string;
   /** What has been answered before the batch is over; undefined where each request gets one answer. */
@@ -53,7 +55,6 @@ const CANCELLED_OUTCOME: Outcome = { ok: false, error: CANCELLED };
  */
 export function sendAnswers(
   mailbox: Mailbox,
-  owner: ProcessId,
   batch: AnsweredBatch,
   settlement: BatchSettlement | null,
   cancelled: ReadonlySet<number> | undefined,
@@ -68,7 +69,7 @@ export function sendAnswers(
     const outcome = gone ? CANCELLED_OUTCOME : outcomeOf(batch, entry, settled);
     if (streams?.ended(i) !== true) {
       const chunk = streams?.next(i) ?? 0;
-      sendLast(mailbox, entry.replyTo, {
+      sendLast(mailbox, answerAddress(batch, entry), {
         kind: 'response',
         model: message.model,
         id: entry.id,
@@ -97,7 +98,18 @@ export function sendAnswers(
     entries: results,
   };
   const responses = settlement?.responses;
-  mailbox.send(owner, responses === undefined ? done : { ...done, responses });
+  mailbox.send(batch.owner(), responses === undefined ? done : { ...done, responses });
+}
+
+/**
+ * Where answers go: to the `replyTo` of their request; where that is the owner that sent the batch (the
+ * model's answers go through it, in their order), to the present one.
+ */
+export function answerAddress(
+  { message, owner }: Pick<AnsweredBatch, 'message' | 'owner'>,
+  { replyTo }: ExecuteEntry,
+): ProcessId {
+  return replyTo === message.epoch.owner ? owner() : replyTo;
 }
 
 /**

@@ -89,16 +89,15 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     const hosted = model.version(message.version);
     const signature = hosted?.source.signature ?? null;
     const execution = `${mailbox().id}/${++executions}`;
-    const source = { message, entries, signature, execution };
+    const owner = () => model.fence?.owner ?? message.epoch.owner;
+    const source = { message, entries, signature, execution, owner };
     const streams =
       signature?.decoupled === true
         ? createStreamAnswers({ mailbox, batch: source, undelivered: ({ id }) => cancel(model, id) })
         : undefined;
     const answered: AnsweredBatch = { ...source, duplicates, missing, streams };
-    // The present owner hears of it, which may be another than the one that sent it.
-    const owner = () => model.fence?.owner ?? message.epoch.owner;
     if (entries.length === 0) {
-      sendAnswers(mailbox(), owner(), answered, null, undefined);
+      sendAnswers(mailbox(), answered, null, undefined);
       return;
     }
     const batch: InstanceBatch = {
@@ -109,7 +108,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       ...(streams === undefined ? {} : { chunk: streams.take }),
       settle(settlement) {
         for (const { id } of entries) model.running.delete(id);
-        sendAnswers(mailbox(), owner(), answered, settlement, batch.cancelled);
+        sendAnswers(mailbox(), answered, settlement, batch.cancelled);
       },
     };
     const running: RunningBatch = { batch, entries, instance: message.instance, hosted, execution };

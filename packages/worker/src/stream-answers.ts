@@ -1,6 +1,6 @@
 import type { ExecuteEntry, Outcome, RunningStream } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
-import { type AnsweredBatch, outcomeOf, type SentChunks, sendLast } from './batch-answers.ts';
+import { type AnsweredBatch, answerAddress, outcomeOf, type SentChunks, sendLast } from './batch-answers.ts';
 import type { RunningBatch } from './hosted-model.ts';
 import type { StreamChunk } from './thread-messages.ts';
 
@@ -28,13 +28,14 @@ export function createStreamAnswers({ mailbox, batch, undelivered }: StreamParts
   const lost = new Set<number>();
 
   const send = (position: number, entry: ExecuteEntry, outcome: Outcome, chunk: number, last: boolean) => {
-    const { id, replyTo } = entry;
+    const { id } = entry;
+    const to = answerAddress(batch, entry);
     const response = { kind: 'response', model: message.model, id, outcome, execution, chunk, last } as const;
     if (last) {
-      sendLast(mailbox(), replyTo, response);
+      sendLast(mailbox(), to, response);
       return;
     }
-    mailbox().send(replyTo, response, () => {
+    mailbox().send(to, response, () => {
       lost.add(position);
       undelivered(entry);
     });

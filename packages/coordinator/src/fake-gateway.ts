@@ -1,0 +1,90 @@
+/** For tests: a gateway that is a plain mailbox. */
+import type { ModelRecord } from '@nereid/config';
+import type {
+  CarriedOutcome,
+  CountedMessage,
+  Epoch,
+  InferMessage,
+  InferRequest,
+  RunningMessage,
+  StaleMessage,
+} from '@nereid/protocol';
+import type { Directory, Transport } from '@nereid/transport';
+
+export type FakeGateway = ReturnType<typeof fakeGateway>;
+
+/** A gateway that sends what it is told and keeps all answers. */
+export function fakeGateway(
+  id: string,
+  transport: Transport,
+  directory: Directory<ModelRecord>,
+  /** Ids of the requests of all gateways as their answers come, of a part with its number. */
+  answered: string[],
+) {
+  let g = 0;
+  let questions = 0;
+  const outcomes = new Map<string, CarriedOutcome[]>();
+  const stale: StaleMessage[] = [];
+  const counted: CountedMessage[] = [];
+  const running: RunningMessage[] = [];
+  /** Ids of requests whose data a worker did not find. */
+  const missing: string[] = [];
+  const mailbox = transport.open(id, (messages) => {
+    for (const message of messages) {
+      if (message.kind === 'stale') stale.push(message);
+      else if (message.kind === 'running') running.push(message);
+      else if (message.kind === 'missing') missing.push(message.id);
+      else if (message.kind === 'counted') counted.push(message);
+      if (message.kind !== 'response') continue;
+      answered.push(message.last ? message.id : `${message.id}/${message.chunk}`);
+      outcomes.set(message.id, [...(outcomes.get(message.id) ?? []), message.outcome]);
+    }
+  });
+  const epochOf = (model: string): Epoch => directory.owner(model) ?? { number: 0, owner: 'co-1' };
+  return {
+    id,
+    stale,
+    counted,
+    running,
+    answered,
+    missing,
+    /** Sends a request; its id. */
+    infer(request: InferRequest, more: Partial<InferMessage> = {}): string {
+      g++;
+      const message: InferMessage = {
+        kind: 'infer',
+        model: request.modelName,
+        epoch: epochOf(request.modelName),
+        id: `${id}:${g}`,
+        g,
+        low: 1,
+        prev: 0,
+        session: null,
+        step: -1,
+        sends: 1,
+        msLeft: 0,
+        replyTo: id,
+        request,
+        ...more,
+      };
+      mailbox.send(message.epoch.owner, message);
+      return message.id;
+    },
+    /** Asks what has been counted of version 1, or others; the id of the question. */
+    count(model: string, versions = ['1'], epoch = epochOf(model)): string {
+      const question = `${id}:c${++questions}`;
+      mailbox.send(epoch.owner, { kind: 'count', model, epoch, id: question, versions });
+      return question;
+    },
+    cancel(model: string, requestId: string, epoch = epochOf(model)) {
+      mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id: requestId, g: 0, low: 1, session: null });
+    },
+    /** What became of a request: 'ok', `CODE: text`, or nothing yet. Two answers are told as such. */
+    outcome(requestId: string): string {
+      const got = (outcomes.get(requestId) ?? []).map((outcome) =>
+        outcome.ok ? 'ok' : `${outcome.error.code}: ${outcome.error.message}`,
+      );
+      return got.length === 0 ? 'none' : got.join(' and ');
+    },
+  };
+}
