@@ -47,6 +47,8 @@ export declare function deploy(
   mode: Mode,
   repositories: readonly string[],
   flags?: readonly string[],
+  /** Lists of models that stand on the same worker. */
+  together?: readonly (readonly string[])[],
 ): Promise<Deployment>;
 export declare function clusterOn(
   redis: { readonly url: string },

@@ -22,11 +22,12 @@ function modesNamed(name) {
 
 /**
  * Runs the models of the repositories: in mode `one` by one `nereid serve`; in mode `apart` by a Redis of its own, two
- * gateways, a coordinator and two workers, each model on one of these. Returns once every gateway is ready.
+ * gateways, a coordinator and two workers, each model on one of these, those of a list of `together` on the same.
+ * Returns once every gateway is ready.
  */
-export async function deploy(mode, repositories, flags = []) {
+export async function deploy(mode, repositories, flags = [], together = []) {
   const environment = flagEnvironment([...flags, ...repositories.map((folder) => `--model-repository=${folder}`)]);
-  return mode === 'one' ? deployOne(environment) : deployApart(repositories, environment);
+  return mode === 'one' ? deployOne(environment) : deployApart(repositories, environment, together);
 }
 
 async function deployOne(environment) {
@@ -34,11 +35,11 @@ async function deployOne(environment) {
   return whenReady({ processes, gateways: processes, coordinators: processes, workers: processes });
 }
 
-async function deployApart(repositories, environment) {
+async function deployApart(repositories, environment, together) {
   const redis = await startPrivateRedis();
   const cluster = clusterOn(redis, environment);
   const held = [[], []];
-  for (const [index, name] of modelNames(repositories).entries()) held[index % held.length].push(name);
+  for (const [index, names] of placements(repositories, together).entries()) held[index % held.length].push(...names);
   // All at once: none may need another to be there before it.
   const gateways = [cluster.start('gateway'), cluster.start('gateway')];
   const coordinators = [cluster.start('coordinator')];
@@ -49,6 +50,16 @@ async function deployApart(repositories, environment) {
 
 function workerModels(names) {
   return `--worker-models=${names.length === 0 ? NO_MODEL : names.join(',')}`;
+}
+
+/** The models in lists of those that stand together. */
+function placements(repositories, together) {
+  const lists = new Map();
+  for (const name of modelNames(repositories)) {
+    const key = together.find((names) => names.includes(name)) ?? name;
+    lists.set(key, [...(lists.get(key) ?? []), name]);
+  }
+  return [...lists.values()];
 }
 
 function modelNames(repositories) {

@@ -20,6 +20,8 @@ const VENV = process.env.ORACLE_VENV ?? OUR_VENV;
 const JOBS = 4;
 /** So many times fewer cases, and calls of official clients, are tried behind each gateway but the first. */
 const FURTHER_EVERY = 10;
+/** Models that share a resource of their worker. */
+const TOGETHER = [['limited_a', 'limited_b']];
 /** The set-up that the official clients are tried on. */
 const CLIENTS_SET_UP = 'none';
 
@@ -88,7 +90,7 @@ async function runAll(setUps, python) {
 async function serveAndCheck({ setUp, names, repository, python }) {
   let served;
   try {
-    served = await deploy(options.mode, [repository], setUpFlags(setUp));
+    served = await deploy(options.mode, [repository], setUpFlags(setUp), TOGETHER);
   } catch (error) {
     console.error(`set-up ${setUp}: ${error.message}`);
     return [{ passed: 0, failed: names.length }];

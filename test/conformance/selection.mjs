@@ -29,6 +29,7 @@ const GROUPS = [
   'models_http',
   'parameters_http',
   'protocol_http',
+  'rate_limit',
   'repository_refused',
   'restricted',
   'service_grpc',

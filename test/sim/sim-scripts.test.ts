@@ -6,6 +6,7 @@ import { DIRECTORY_KEYS, directoryScript } from '../../packages/transport/src/di
 import { packParcels } from '../../packages/transport/src/mailbox-parcel.ts';
 import { mailboxScripts } from '../../packages/transport/src/redis-scripts.ts';
 import { type RedisServerFixture, startRedisServer } from '../../packages/transport/src/redis-server-fixture.ts';
+import { RESOURCE_KEYS, resourcesScript } from '../../packages/transport/src/resources-script.ts';
 import { between, pick } from './sim-models.ts';
 import { createSimRedis, type SimRedis } from './sim-redis.ts';
 import { simScripts } from './sim-scripts.ts';
@@ -183,4 +184,70 @@ test('mailboxes', async () => {
     }
     expect(redis.list(keys[0])).toEqual(await connection.client.lrangeBuffer(keys[0], 0, -1));
   }
+});
+
+const RESOURCES = RESOURCE_KEYS.map((name) => KEYS[name]('all'));
+
+/** Of what is in a hash of claims, whatever the order of its texts' members. */
+function claimsIn(hash: Iterable<readonly [string, string]>): Record<string, unknown> {
+  return Object.fromEntries([...hash].map(([id, text]) => [id, JSON.parse(text)]));
+}
+
+function claimText(random: Random, wish: number): string {
+  const counts = (share: number, max: number) =>
+    Object.fromEntries(
+      ['G', 'H'].flatMap((name) => (random.next() < share ? [[name, Math.floor(random.next() * (max + 1))]] : [])),
+    );
+  return JSON.stringify({ limits: counts(0.9, 3), held: counts(0.3, 2), wanted: counts(0.5, 2), wish });
+}
+
+test('shared resources', async () => {
+  const random = seededRandom(6);
+  const lua = resourcesScript(TIME);
+  const [claims = '', meta = '', until = ''] = RESOURCES;
+  const sequences = new Map<string, number>();
+  const runs = { real: '', simulated: '' };
+  let granted = 0;
+  let woken = 0;
+  for (let call = 0; call < CALLS; call++) {
+    await world.run(world.nowUs() + Math.floor(random.next() ** 3 * 15) * STEP_US);
+    if (random.next() < 0.01) {
+      await connection.client.flushall();
+      for (const key of redis.keys()) redis.delete(key);
+    } else if (random.next() < 0.03) {
+      await connection.client.hdel(meta, 'graced');
+      redis.put(meta, new Map([...redis.hash(meta)].filter(([field]) => field !== 'graced')));
+    }
+    const worker = pick(random, ['wk-1', 'wk-2', 'wk-3', 'wk-4']);
+    if (random.next() < 0.4) {
+      const ends = `${redis.nowMs() + Math.floor(between(random, -2, 30)) * STEP_MS}`;
+      await connection.client.zadd(until, ends, worker);
+      redis.put(until, new Map([...redis.hash(until), [worker, ends]]));
+    }
+    await connection.client.mset(
+      'world-s',
+      Math.floor(redis.nowMs() / 1_000),
+      'world-us',
+      (redis.nowMs() % 1_000) * 1_000,
+    );
+    const sequence = (sequences.get(worker) ?? 0) + pick(random, [1, 1, 1, 1, 0]);
+    sequences.set(worker, sequence);
+    const since = pick(random, ['{run}', '{run}', '{run}', '{run}', '', 'another']);
+    const text = random.next() < 0.1 ? '' : claimText(random, 1 + Math.floor(sequence / 3));
+    // The keys live for longer than the test, whose two clocks differ.
+    const args = ['changes', worker, `${sequence}`, since, `${GRACE_MS}`, '100000000', text];
+    const of = (name: string) => args.map((argument) => (argument === '{run}' ? name : argument));
+    const real = (await connection.client.eval(lua, RESOURCES.length, ...RESOURCES, ...of(runs.real))) as unknown[];
+    const simulated = run('nereidResources', RESOURCES, of(runs.simulated)) as unknown[];
+    expect(simulated.slice(1), `call ${call}: ${args}`).toEqual(real.slice(1));
+    if (real[0] !== 'late') {
+      runs.real = String(real[0]);
+      runs.simulated = String(simulated[0]);
+    } else expect(simulated).toEqual(real);
+    granted += Number(real[1] ?? 0);
+    woken += ((real[2] ?? []) as readonly string[]).length;
+    const kept = Object.entries(await connection.client.hgetall(claims));
+    expect(claimsIn(redis.hash(claims)), `call ${call}: ${args}`).toEqual(claimsIn(kept));
+  }
+  expect([granted > 50, woken > 50]).toEqual([true, true]);
 });

@@ -1,10 +1,11 @@
 /**
- * What the scripts of packages/transport do in Redis (redis-scripts.ts, directory-script.ts), said
- * once more for the simulated one. The contract suites hold both to the same behaviour.
+ * What the scripts of packages/transport do in Redis (redis-scripts.ts, directory-script.ts,
+ * resources-script.ts), said once more for the simulated one. The contract suites hold both to the same behaviour.
  */
 import { FRAME_LENGTH_BYTES, PARCEL_COUNTERS_BYTES, readParcel } from '../../packages/transport/src/mailbox-parcel.ts';
 import { PUSH_GONE } from '../../packages/transport/src/redis-scripts.ts';
 import type { SimRedis } from './sim-redis.ts';
+import { takeSimClaim } from './sim-resources.ts';
 
 export interface ScriptRules {
   /** R2: false gives a process that holds a lease the same epoch again. */
@@ -33,6 +34,7 @@ export function simScripts(rules: ScriptRules): Readonly<Record<string, Script>>
       return value;
     },
     nereidDirectory: (redis, keys, args) => directory(redis, keys, args.map(String), rules),
+    nereidResources: takeSimClaim,
   };
 }
 

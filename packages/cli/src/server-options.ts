@@ -1,4 +1,4 @@
-import { backendSettings, metricsAddress, type Options, readTraceConfig } from '@nereid/config';
+import { backendSettings, metricsAddress, type Options, readTraceConfig, resourceLimits } from '@nereid/config';
 import type { Log, LogControl } from '@nereid/runtime';
 import type { GrpcOptions, HttpOptions, ServerOptions } from '@nereid/server';
 
@@ -70,6 +70,8 @@ export function serverOptions(
     autoCompleteConfig: !options.disableAutoCompleteConfig,
     modelConfigName: options.modelConfigName,
     modelLoadThreads: options.modelLoadThreadCount,
+    rateLimit: options.rateLimit,
+    rateLimitResources: resourceLimits(options.rateLimitResource),
     backendConfig: backendSettings(options.backendConfig),
     ...(options.redisUrl === '' ? { privateRedis: { dataDirectory: options.dataDir, searchPath } } : { redis }),
     jobPrefix: options.jobPrefix,

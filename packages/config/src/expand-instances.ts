@@ -1,4 +1,9 @@
-import { ModelInstanceGroup_Kind as Kind, type ModelConfig, type ModelInstanceGroup } from './gen/model_config_pb.ts';
+import {
+  ModelInstanceGroup_Kind as Kind,
+  type ModelConfig,
+  type ModelInstanceGroup,
+  type ModelRateLimiter,
+} from './gen/model_config_pb.ts';
 
 export interface ExpandedInstance {
   /** Position among one worker's instances of a version. */
@@ -10,6 +15,7 @@ export interface ExpandedInstance {
   readonly device: { readonly kind: 'cpu' | 'gpu' | 'model'; readonly id: number };
   /** Loaded, but never scheduled. */
   readonly passive: boolean;
+  readonly rateLimiter?: ModelRateLimiter | undefined;
 }
 
 /**
@@ -28,11 +34,17 @@ export function expandInstances(config: ModelConfig): readonly ExpandedInstance[
           group: group.name,
           device,
           passive: group.passive,
+          rateLimiter: group.rateLimiter,
         });
       }
     }
   }
   return instances;
+}
+
+/** Whether it needs resources of the rate limiter, where that is on. */
+export function isRateLimited({ passive, rateLimiter }: Pick<ModelInstanceGroup, 'passive' | 'rateLimiter'>): boolean {
+  return !passive && rateLimiter !== undefined && rateLimiter.resources.length > 0;
 }
 
 /** The GPU that an instance is on, by its name; undefined for none. */

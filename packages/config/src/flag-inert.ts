@@ -30,8 +30,6 @@ function inert(topic: FlagTopic, roles: readonly FlagRole[], noEffect: string) {
       register(z.number().default(fallback), description, extra),
     text: (fallback: string, description: string, extra: Extra = {}) =>
       register(z.string().default(fallback), description, extra),
-    choice: (choices: readonly [string, ...string[]], description: string, extra: Extra = {}) =>
-      register(z.enum(choices).default(choices[0]), description, extra),
     repeated: (form: string, description: string) => register(z.array(z.string()).default([]), description, { form }),
   };
 }
@@ -44,7 +42,6 @@ const loading = inert(
 );
 const agents = inert('Models', MODEL_ROLES, 'repository agents are not there yet');
 const libraries = inert('Models', MODEL_ROLES, 'backends are part of the server, not libraries in a folder');
-const rate = inert('Models', MODEL_ROLES, 'the rate limiter is not there yet');
 const eventLoop = inert('HTTP', GATEWAY, 'the HTTP server has one thread and a port of its own');
 const grpcThreads = inert('gRPC', GATEWAY, 'the gRPC server has one thread, a port of its own and no pools');
 const gauges = inert('Metrics', EVERY_ROLE, 'metrics of processors and GPUs are not there yet');
@@ -64,8 +61,6 @@ export const inertSchema = z.strictObject({
   modelNamespacing: loading.boolean(false, 'Let repositories hold models of the same name.'),
   repoagentDirectory: agents.text('/opt/tritonserver/repoagents', 'Where repository agents stand.'),
   backendDirectory: libraries.text('/opt/tritonserver/backends', 'Where backends stand.'),
-  rateLimit: rate.choice(['off', 'execution_count'], 'How executions are limited.', { agrees: 'off' }),
-  rateLimitResource: rate.repeated('<name>:<count>[:<device>]', 'A resource that the rate limiter shares out.'),
   cacheConfig: cache.repeated('<cache>,<key>=<value>', 'A setting of the response cache.'),
   cacheDirectory: cache.text('/opt/tritonserver/caches', 'Where cache implementations stand.'),
   responseCacheByteSize: cache.integer(0, 'Deprecated: the size of the response cache.', { agrees: '0' }),

@@ -2,7 +2,7 @@ export { BAD_OPTION, badOption } from './bad-option.ts';
 export { missingGpus } from './check-model-config.ts';
 export { checkRequest } from './check-request.ts';
 export { resolveInstances } from './complete-model-config.ts';
-export { type ExpandedInstance, expandInstances, instanceGpu } from './expand-instances.ts';
+export { type ExpandedInstance, expandInstances, instanceGpu, isRateLimited } from './expand-instances.ts';
 export { flagsHelp, flagsMarkdown } from './flag-docs.ts';
 export type { FlagRole } from './flag-meta.ts';
 export type { ModelConfig } from './gen/model_config_pb.ts';
@@ -22,6 +22,7 @@ export {
 export { backendSettings, DEFAULTS, metricsAddress, type Options, TIME_SCALE_MAX, TIME_SCALE_MIN } from './options.ts';
 export { GRPC_COMPRESSION_LEVELS, GRPC_DEFAULTS } from './options-grpc.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
+export { type ResourceLimit, resourceLimits } from './options-rate.ts';
 export { readTraceConfig } from './options-trace.ts';
 export { parseModelConfig } from './parse-model-config.ts';
 export { LOAD_FAILED, type ModelSource, modelVersions, type ReadModelOptions, readModel } from './read-model.ts';

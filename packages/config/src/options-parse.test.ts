@@ -75,6 +75,8 @@ describe('forms of a flag', () => {
       nodeId: '',
       exitOnError: true,
       exitTimeoutSecs: 30,
+      rateLimit: 'off',
+      rateLimitResource: [],
       strictReadiness: true,
       modelRepository: ['/models'],
       modelControlMode: 'none',
@@ -480,9 +482,10 @@ describe('warnings', () => {
       ['--cache-config has no effect in this version: the response cache is not there yet'],
     ],
     [
-      { env: { NEREID_RATE_LIMIT: 'execution_count' } },
-      ['NEREID_RATE_LIMIT has no effect in this version: the rate limiter is not there yet'],
+      { argv: [REPOSITORY, '--rate-limit-resource=R:1'] },
+      ['--rate-limit-resource has no effect without --rate-limit=execution_count: nothing is limited'],
     ],
+    [{ argv: [REPOSITORY, '--rate-limit=execution_count', '--rate-limit-resource=R:1'] }, []],
     [{ argv: [REPOSITORY, '--allow-grpc=false', '--allow-gpu-metrics=0', '--rate-limit=off'] }, []],
     [
       { argv: [REPOSITORY, '--strict-model-config'] },

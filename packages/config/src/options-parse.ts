@@ -153,6 +153,9 @@ function finish(
   if (options.modelControlMode !== 'explicit' && options.loadModel.length > 0) {
     warnings.push('--load-model has no effect without --model-control-mode=explicit: every model is loaded');
   }
+  if (options.rateLimit === 'off' && options.rateLimitResource.length > 0) {
+    warnings.push('--rate-limit-resource has no effect without --rate-limit=execution_count: nothing is limited');
+  }
   return { ok: true, options, warnings };
 }
 

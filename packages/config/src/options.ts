@@ -20,6 +20,8 @@ import { LIMITS } from './limits.ts';
 import { listenersConflict } from './listeners-conflict.ts';
 import { grpcConflict, grpcOptions } from './options-grpc.ts';
 import { httpConflict, httpOptions } from './options-http.ts';
+import { loggingOptions } from './options-logging.ts';
+import { rateOptions } from './options-rate.ts';
 import { readTraceConfig, traceOptions } from './options-trace.ts';
 import { hasHashTag, isClusterUrl } from './redis-hash-tag.ts';
 
@@ -37,7 +39,6 @@ export const DEFAULTS = {
 } as const;
 
 const PORT_MAX = 65_535;
-const INT32_MAX = 2_147_483_647;
 /** Node's timers take no longer delay. */
 const EXIT_TIMEOUT_S_MAX = 2_000_000;
 /** Below this the margins of leases are shorter than a pause for garbage. */
@@ -53,7 +54,6 @@ const models: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Models', roles: MODE
 const redis: Pick<FlagMeta, 'topic' | 'roles' | 'ours'> = { topic: 'Redis', roles: EVERY_ROLE, ours: true };
 const http: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'HTTP', roles: GATEWAY };
 const metrics: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Metrics', roles: EVERY_ROLE };
-const logging: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Logging', roles: EVERY_ROLE };
 
 const port = (fallback: number) => z.int().min(0).max(PORT_MAX).default(fallback);
 
@@ -161,6 +161,7 @@ export const optionsSchema = z.strictObject({
     description:
       'This worker holds only the models whose names match one of these (`*` any text, `?` one character); all without it. Repeat it for several.',
   }),
+  ...rateOptions,
 
   redisUrl: z
     .string()
@@ -287,59 +288,7 @@ export const optionsSchema = z.strictObject({
     description: 'The port that the metrics server listens on; 0 for any free one.',
   }),
 
-  logVerbose: z
-    .int()
-    .min(0)
-    .max(INT32_MAX)
-    .default(0)
-    .register(flagMetas, {
-      ...logging,
-      description: 'Verbose log lines: 0 none, 1 the changes of state of requests, 2 and more everything.',
-    }),
-  logInfo: z
-    .boolean()
-    .default(true)
-    .register(flagMetas, { ...logging, description: 'Write log lines of level info.' }),
-  logWarning: z
-    .boolean()
-    .default(true)
-    .register(flagMetas, { ...logging, description: 'Write log lines of level warning.' }),
-  logError: z
-    .boolean()
-    .default(true)
-    .register(flagMetas, { ...logging, description: 'Write log lines of level error.' }),
-  logFormat: z
-    .enum(['default', 'ISO8601'])
-    .default('default')
-    .register(flagMetas, {
-      ...logging,
-      description: 'How a text line begins: `I1129 11:15:47.733910 ` or `2026-11-29T11:15:47Z I `.',
-    }),
-  logFile: z
-    .string()
-    .default('')
-    .register(flagMetas, {
-      ...logging,
-      form: '<file>',
-      description:
-        'Append the log to this file. Empty: info to standard output, warnings and errors to standard error.',
-    }),
-  logLevel: z
-    .enum(['error', 'warn', 'info', 'debug', 'trace'])
-    .default('info')
-    .register(flagMetas, {
-      ...logging,
-      ours: true,
-      description: 'Write no line below this level. debug is --log-verbose=1, trace is --log-verbose=2.',
-    }),
-  logOutput: z
-    .enum(['text', 'json'])
-    .default('text')
-    .register(flagMetas, {
-      ...logging,
-      ours: true,
-      description: "text: lines in Triton's format. json: one JSON object a line.",
-    }),
+  ...loggingOptions,
 
   ...traceOptions,
 });

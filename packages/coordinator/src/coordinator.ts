@@ -36,6 +36,8 @@ export interface CoordinatorOptions {
   readonly modelLoadThreads?: number;
   /** Batches that an instance holds at a time, in place of the rule in scheduler/instance-depth. */
   readonly instanceDepth?: number;
+  /** `--rate-limit=execution_count`; false by default. */
+  readonly rateLimit?: boolean;
   /** Requests that may wait in a version whose config sets no max_queue_size. */
   readonly queueMax?: number;
   /** How long the workers of a model that was taken over have to say what they hold. */
@@ -176,6 +178,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       limits: {
         queue_max: options.queueMax ?? LIMITS.requests_queued_max,
         instance_depth: options.instanceDepth,
+        rate_limit: options.rateLimit ?? false,
         unload_wait_ms: LIMITS.unload_wait_ms,
         takeover_wait_ms: options.takeoverWaitMs ?? TAKEOVER_WAIT_MS,
       },

@@ -1,3 +1,4 @@
+import { isRateLimited } from '@nereid/config';
 import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import {
@@ -5,6 +6,7 @@ import {
   batchesDynamically,
   createScheduler,
   depthKind,
+  type ExecutionKind,
   instanceDepth,
   preservesOrdering,
 } from '@nereid/scheduler';
@@ -24,6 +26,8 @@ export interface QueueLimits {
   readonly queue_max: number;
   /** Batches that an instance holds at a time, in place of the scheduler's rule; not where that must be one. */
   readonly instance_depth: number | undefined;
+  /** `--rate-limit` is on: instances may wait for resources. */
+  readonly rate_limit: boolean;
 }
 
 export interface ModelQueuesParts {
@@ -45,7 +49,7 @@ export interface ModelQueuesParts {
 export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const { clock, mailbox, metrics, limits, answer, idle, passOn, largeTensors } = parts;
   const { config } = model.source;
-  const kind = model.signature.decoupled ? 'streams' : depthKind(config);
+  const kind = executionKind(model, limits);
   const set = kind === 'exact' ? undefined : limits.instance_depth;
   const depth = (means: BatchTimes | undefined) => set ?? instanceDepth(kind, means);
   for (const version of model.versions) {
@@ -86,6 +90,12 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
     });
   }
   model.dropJobs = parts.jobs?.serve(model);
+}
+
+function executionKind({ source: { config }, signature }: OwnedModel, { rate_limit }: QueueLimits): ExecutionKind {
+  if (signature.decoupled) return 'streams';
+  const kind = depthKind(config);
+  return kind === 'single' && rate_limit && config.instanceGroup.some(isRateLimited) ? 'limited' : kind;
 }
 
 /** Gives its jobs back, ends what is left in the queues and takes the metrics away. */

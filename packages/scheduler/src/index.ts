@@ -1,4 +1,19 @@
-export { type BatchTimes, INSTANCE_DEPTH_MAX, instanceDepth, nextMeanTimes } from './instance-depth.ts';
+export {
+  type BatchTimes,
+  type ExecutionKind,
+  INSTANCE_DEPTH_MAX,
+  instanceDepth,
+  nextMeanTimes,
+} from './instance-depth.ts';
+export {
+  createRateLimiter,
+  type LimitedInstance,
+  type LimitedKey,
+  type RateEvent,
+  type RateLimiter,
+  type SharedClaim,
+} from './rate-limiter.ts';
+export type { NeededResource, ResourceCounts } from './rate-resources.ts';
 export { createReleaseOrder, type OrderedAnswer, type ReleaseOrder } from './release-order.ts';
 export type {
   CloseReason,

@@ -5,6 +5,7 @@ test.each([
   ['dynamic batching, whatever the model takes', 'batches', { runUs: 10, wayUs: 2_000 }, 2],
   ['priorities, time-outs or bounds of the queue', 'exact', { runUs: 10, wayUs: 2_000 }, 1],
   ['streams, whatever the model takes', 'streams', { runUs: 10, wayUs: 2_000 }, 1],
+  ['resources of the rate limiter, whatever the model takes', 'limited', { runUs: 10, wayUs: 2_000 }, 2],
   ['no batch yet', 'single', undefined, 2],
   ['a model of 10 us', 'single', { runUs: 10, wayUs: 0 }, 50],
   ['a model of 50 us', 'single', { runUs: 50, wayUs: 0 }, 10],

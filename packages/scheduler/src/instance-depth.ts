@@ -5,6 +5,8 @@ const WAY_US_MAX = 2_000;
 const DEPTH_MIN = 2;
 /** One that it runs, and one that cannot grow any more. */
 const DEPTH_BATCHING = 2;
+/** One that runs or waits for its resources, and the next, which the rate limiter must find when that one ends. */
+const DEPTH_LIMITED = 2;
 /** No instance ever holds more batches. */
 export const INSTANCE_DEPTH_MAX = 64;
 
@@ -14,6 +16,9 @@ export interface BatchTimes {
   /** From here to the worker and back, without what it waits and runs there. */
   readonly wayUs: number;
 }
+
+/** `limited`: as `single`, and it waits for resources of the rate limiter. `exact`: see `instanceDepth`. */
+export type ExecutionKind = 'single' | 'limited' | 'batches' | 'exact' | 'streams';
 
 /**
  * How many batches an instance holds at a time, running and waiting in its worker, by what a batch
@@ -26,12 +31,15 @@ export interface BatchTimes {
  * cancel, and an instance that must wait for the next message idles for longer than a small model
  * runs. So an instance holds the work of about half a millisecond and of the time that a batch is on
  * its way: many batches of a model that runs in microseconds, more where it is in another process,
- * two of a model that takes longer.
+ * two of a model that takes longer. One that waits for resources of the rate limiter (`limited`, without
+ * dynamic batching) two: with one the next batch would always come too late for its turn, and
+ * priorities would count for nothing; more would only wait at an instance that others may overtake.
  * `times` is undefined before the first batch.
  */
-export function instanceDepth(kind: 'single' | 'batches' | 'exact' | 'streams', times: BatchTimes | undefined): number {
+export function instanceDepth(kind: ExecutionKind, times: BatchTimes | undefined): number {
   if (kind === 'streams' || kind === 'exact') return 1;
   if (kind === 'batches') return DEPTH_BATCHING;
+  if (kind === 'limited') return DEPTH_LIMITED;
   if (times === undefined || times.runUs <= 0) return DEPTH_MIN;
   const aheadUs = AHEAD_US + Math.min(WAY_US_MAX, Math.max(0, times.wayUs));
   return Math.min(INSTANCE_DEPTH_MAX, Math.max(DEPTH_MIN, Math.floor(aheadUs / times.runUs)));

@@ -9,6 +9,9 @@ const INT32_MAX = 2_147_483_647;
 const BOOLEANS = ['exitOnError', 'strictReadiness', 'autoCompleteConfig', 'allowClientShm'] as const;
 const CONTROL_MODES: readonly unknown[] = ['none', 'explicit'];
 const LANES: readonly unknown[] = ['auto', 'redis'];
+const RATE_LIMITS: readonly unknown[] = ['off', 'execution_count'];
+/** As many as the flag takes. */
+const RESOURCES_MAX = 999_999_999;
 
 /**
  * Throws INVALID_ARG naming the first option that cannot be used. Callers in plain JavaScript send
@@ -23,6 +26,7 @@ export function checkServerOptions(options: ServerOptions): void {
   }
   if (loadModels !== undefined && !isTexts(loadModels)) throw wrong('loadModels', 'an array of names');
   checkCluster(options);
+  checkRateLimit(options);
   for (const name of BOOLEANS) {
     if (options[name] !== undefined && typeof options[name] !== 'boolean') throw wrong(name, 'true or false');
   }
@@ -78,6 +82,18 @@ function checkCluster({ redis, privateRedis, lane, timeScale, workerModels }: Se
     throw wrong('timeScale', `a number from ${TIME_SCALE_MIN} to ${TIME_SCALE_MAX}`);
   }
   if (workerModels !== undefined && !isTexts(workerModels)) throw wrong('workerModels', 'an array of globs');
+}
+
+function checkRateLimit({ rateLimit, rateLimitResources = [] }: ServerOptions): void {
+  if (rateLimit !== undefined && !RATE_LIMITS.includes(rateLimit))
+    throw wrong('rateLimit', "'off' or 'execution_count'");
+  if (!Array.isArray(rateLimitResources) || !isTexts(rateLimitResources.map((limit) => limit?.name))) {
+    throw wrong('rateLimitResources', 'an array of objects with a name and a count');
+  }
+  for (const { count, device } of rateLimitResources) {
+    checkInteger('rateLimitResources.count', count ?? Number.NaN, 0, RESOURCES_MAX);
+    checkInteger('rateLimitResources.device', device, 0, RESOURCES_MAX);
+  }
 }
 
 function isTexts(value: unknown): boolean {

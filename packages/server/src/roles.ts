@@ -16,8 +16,16 @@ import {
 } from '@nereid/gateway';
 import { NereidError } from '@nereid/protocol';
 import { type Clock, type Log, newProcessId, packageVersion } from '@nereid/runtime';
-import { createRedisTotals, type Directory, type Timing, type Transport, timing } from '@nereid/transport';
-import { createWorker, type Worker } from '@nereid/worker';
+import {
+  createRedisResources,
+  createRedisTotals,
+  type Directory,
+  type RedisConnector,
+  type Timing,
+  type Transport,
+  timing,
+} from '@nereid/transport';
+import { createWorker, type RateLimitOptions, type Worker } from '@nereid/worker';
 import type { DoorState } from './door-state.ts';
 import { globMatcher } from './glob.ts';
 import { grpcSettings } from './grpc-settings.ts';
@@ -60,7 +68,7 @@ export function newGateway(shared: Shared, options: ServerOptions, traces: Trace
 }
 
 export function addWorker(
-  { lifecycle, leftMs, shared }: ProcessParts,
+  { lifecycle, leftMs, shared, connector }: ProcessParts,
   options: ServerOptions,
   files: Pick<ModelFiles, 'findModel' | 'hashModel'>,
   gpus: number,
@@ -75,12 +83,27 @@ export function addWorker(
       backendSettings: options.backendConfig ?? {},
       loadsMax: options.modelLoadThreads ?? DEFAULTS.model_load_threads,
       limits: LIMITS,
+      rateLimit: rateLimitOf(options, shared, connector),
       ...(options.workerModels === undefined ? {} : { holds: globMatcher(options.workerModels) }),
     });
     await worker.start();
     return worker;
   };
   return lifecycle.add('worker', start, (worker) => worker.stop(leftMs()));
+}
+
+function rateLimitOf(
+  { rateLimit, rateLimitResources = [], redis }: ServerOptions,
+  { clock, log, timing: times }: Shared,
+  connector: RedisConnector | undefined,
+): RateLimitOptions | undefined {
+  if (rateLimit !== 'execution_count') return undefined;
+  if (connector === undefined || times === undefined) return { resources: rateLimitResources };
+  const prefix = redis?.prefix ?? DEFAULTS.redis_prefix;
+  return {
+    resources: rateLimitResources,
+    shared: createRedisResources({ connector, prefix, clock, log, timing: times }),
+  };
 }
 
 /** It loads nothing yet: `loadAtStart` does. */
@@ -101,6 +124,7 @@ export function addCoordinator(
       totals: connector === undefined ? undefined : createRedisTotals({ connector, prefix, clock: shared.clock }),
       options: {
         controlMode: options.modelControlMode ?? 'none',
+        rateLimit: options.rateLimit === 'execution_count',
         ...(options.loadModels === undefined ? {} : { loadModels: options.loadModels }),
         ...(options.modelLoadThreads === undefined ? {} : { modelLoadThreads: options.modelLoadThreads }),
       },

@@ -1,4 +1,4 @@
-import type { GRPC_COMPRESSION_LEVELS, TraceConfig } from '@nereid/config';
+import type { GRPC_COMPRESSION_LEVELS, ResourceLimit, TraceConfig } from '@nereid/config';
 import type { ConnectionRules } from '@nereid/gateway';
 import type { Log, LogControl } from '@nereid/runtime';
 
@@ -79,6 +79,10 @@ export interface ServerOptions {
   readonly modelConfigName?: string;
   /** Versions that load at the same time, 4 by default. */
   readonly modelLoadThreads?: number;
+  /** `execution_count`: executions wait for the resources that configs say they need; `off` by default. */
+  readonly rateLimit?: 'off' | 'execution_count';
+  /** How much there is of each resource; without any as much as the greediest instance needs. */
+  readonly rateLimitResources?: readonly ResourceLimit[];
   /** By backend name, '' for all: key to value. */
   readonly backendConfig?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The server's name in its metadata, `triton` by default as there. */

@@ -8,6 +8,7 @@ export { createJobQueues, type JobQueuesOptions } from './jobs-bullmq.ts';
 export { newJobId, parsePublicJobId, publicJobId } from './jobs-names.ts';
 export type { KeptTotal, KeptTotals } from './kept-totals.ts';
 export { createLocalDirectory } from './local-directory.ts';
+export { createLocalResources } from './local-resources.ts';
 export { createLocalTransport } from './local-transport.ts';
 export type { LargeTensors, Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
 export { messageBytes } from './message-bytes.ts';
@@ -21,6 +22,8 @@ export {
 } from './redis-connection.ts';
 export { createRedisDirectory, type RedisDirectory, type RedisDirectoryOptions } from './redis-directory.ts';
 export { type RedisKeys, redisKeys, redisKeysMarkdown } from './redis-keys.ts';
+export { createRedisResources, type RedisResourcesOptions } from './redis-resources.ts';
 export { createRedisTotals, type RedisTotalsOptions } from './redis-totals.ts';
 export { createRedisTransport, type RedisTransport, type RedisTransportOptions } from './redis-transport.ts';
+export type { ResourceClaim, ResourceMember, SharedResources } from './shared-resources.ts';
 export { type Timing, timing } from './timing.ts';

@@ -120,6 +120,27 @@ const KEY_TABLE = {
     ttl: 'none',
     deletedBy: 'the owner, when it unloads the model',
   },
+  resourceClaims: {
+    pattern: 'resources:{all}',
+    kind: 'hash',
+    holds: 'worker → how much there is of global resources by what it knows, what it holds, what it waits for',
+    ttl: '60 s, renewed by each call',
+    deletedBy: 'the worker, or any that finds it no longer registered',
+  },
+  resourceMeta: {
+    pattern: 'resources:{all}:meta',
+    kind: 'hash',
+    holds: 'the last place in the order of waiting, grace after a new run',
+    ttl: 'as above',
+    deletedBy: 'nobody',
+  },
+  resourceChanges: {
+    pattern: 'resources:{all}:changes',
+    kind: 'channel',
+    holds: 'workers that may take what they wait for',
+    ttl: '–',
+    deletedBy: '–',
+  },
   directoryChanges: {
     pattern: 'dir:{all}:changes',
     kind: 'channel',

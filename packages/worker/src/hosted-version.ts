@@ -27,6 +27,8 @@ import {
 import type { AtMost, Clock, Log } from '@nereid/runtime';
 import { createInstance, type Instance, type InstanceLimits } from './instance.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
+import { limitInstance } from './limited-instance.ts';
+import type { RateGate, RateLimits } from './rate-limits.ts';
 import type { SpawnThread } from './thread-carrier.ts';
 
 /** `--backend-config`: settings by backend name, '' for all backends. */
@@ -40,6 +42,8 @@ export interface HostingOptions {
   readonly backendSettings: BackendSettings;
   readonly limitLoads: AtMost;
   readonly spawn: SpawnThread;
+  /** Undefined where `--rate-limit` is off. */
+  readonly rateLimits: RateLimits | undefined;
 }
 
 export interface VersionSource {
@@ -119,8 +123,13 @@ export function createHostedVersion(
     try {
       const directory = await source.directory;
       if (state !== 'LOADING') return;
-      instances = expandInstances(config).map((expanded) =>
-        instanceOf(source, hosting, directory, expanded, instanceChanged),
+      const expanded = expandInstances(config);
+      checkCount(config, expanded, hosting.limits);
+      const gates = hosting.rateLimits?.join(expanded);
+      instances = expanded.map((one) =>
+        gatedInstance(gates?.get(one.index), instanceChanged, (changed) =>
+          instanceOf(source, hosting, directory, one, changed),
+        ),
       );
       const failures = await Promise.all(
         instances.map((instance) => hosting.limitLoads(async () => (state === 'LOADING' ? instance.start() : null))),
@@ -184,6 +193,24 @@ export function createHostedVersion(
   };
 }
 
+function checkCount(
+  { name }: ModelConfig,
+  { length }: readonly ExpandedInstance[],
+  { instances_per_model_max: most }: InstanceLimits,
+): void {
+  if (length <= most) return;
+  const text = `model '${name}' wants more than ${most} instances on one worker`;
+  throw new NereidError('INVALID_ARG', text, { field: 'instance_group' });
+}
+
+function gatedInstance(
+  gate: RateGate | undefined,
+  changed: () => void,
+  create: (changed: () => void) => Instance,
+): Instance {
+  return gate === undefined ? create(changed) : limitInstance(create, gate, changed);
+}
+
 function instanceOf(
   source: VersionSource,
   hosting: HostingOptions,
@@ -193,10 +220,6 @@ function instanceOf(
 ): Instance {
   const { config, signature, version } = source;
   const { clock, log, limits, spawn, backendSettings } = hosting;
-  if (index >= limits.instances_per_model_max) {
-    const text = `model '${config.name}' wants more than ${limits.instances_per_model_max} instances on one worker`;
-    throw new NereidError('INVALID_ARG', text, { field: 'instance_group' });
-  }
   return createInstance({
     index,
     passive,

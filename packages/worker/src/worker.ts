@@ -1,10 +1,18 @@
-import type { ModelRecord } from '@nereid/config';
+import type { ModelRecord, ResourceLimit } from '@nereid/config';
 import type { Message, ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, newProcessId, type Timer } from '@nereid/runtime';
-import type { Directory, Mailbox, Timing, Transport } from '@nereid/transport';
+import {
+  createLocalResources,
+  type Directory,
+  type Mailbox,
+  type SharedResources,
+  type Timing,
+  type Transport,
+} from '@nereid/transport';
 import type { BackendSettings } from './hosted-version.ts';
 import type { InstanceLimits } from './instance.ts';
 import { createWorkerLoop } from './loop.ts';
+import { createRateLimits } from './rate-limits.ts';
 import { spawnThread } from './spawn-thread.ts';
 import type { SpawnThread } from './thread-carrier.ts';
 
@@ -25,6 +33,8 @@ export interface WorkerOptions {
   readonly gpus?: number;
   /** `--backend-config`: settings by backend name, '' for all backends. */
   readonly backendSettings: BackendSettings;
+  /** `--rate-limit=execution_count`; off without it. */
+  readonly rateLimit?: RateLimitOptions | undefined;
   /** `--model-load-thread-count`: instances that load at the same time. */
   readonly loadsMax: number;
   /** LIMITS. */
@@ -35,6 +45,13 @@ export interface WorkerOptions {
   readonly newId?: () => ProcessId;
   /** Tests take this to end threads from outside. */
   readonly spawn?: SpawnThread;
+}
+
+export interface RateLimitOptions {
+  /** `--rate-limit-resource`. */
+  readonly resources: readonly ResourceLimit[];
+  /** Those of all workers of the cluster; without it this worker has them to itself. */
+  readonly shared?: SharedResources | undefined;
 }
 
 export interface Worker {
@@ -71,6 +88,14 @@ type Standing = 'new' | 'registering' | 'registered' | 'lapsed' | 'left';
 export function createWorker(options: WorkerOptions): Worker {
   const { clock, log, transport, directory, limits, backendSettings, findModel, hashModel, timing } = options;
   const newId = options.newId ?? (() => newProcessId('wk'));
+  const rateLimits =
+    options.rateLimit === undefined
+      ? undefined
+      : createRateLimits({
+          resources: options.rateLimit.resources,
+          shared: options.rateLimit.shared ?? createLocalResources(),
+          id: () => mailbox.id,
+        });
   const loop = createWorkerLoop(
     {
       clock,
@@ -83,6 +108,7 @@ export function createWorker(options: WorkerOptions): Worker {
       holds: options.holds ?? (() => true),
       limitLoads: createAtMost(options.loadsMax),
       spawn: options.spawn ?? spawnThread,
+      rateLimits,
     },
     () => mailbox,
   );
@@ -149,7 +175,9 @@ export function createWorker(options: WorkerOptions): Worker {
   };
 
   const unwatch = directory.watch((change) => {
-    if (change.type === 'process' && change.id === mailbox.id) look();
+    if (change.type !== 'process') return;
+    rateLimits?.processesChanged();
+    if (change.id === mailbox.id) look();
   });
   const unlisten = transport.onInterruption(loop.offer);
 
@@ -168,6 +196,8 @@ export function createWorker(options: WorkerOptions): Worker {
     heartbeat?.cancel();
     unwatch();
     unlisten();
+    // What it held is given back while it is still known to live.
+    await rateLimits?.close();
     const ended = await Promise.allSettled([mailbox.close(), directory.leave(mailbox.id)]);
     // What a directory that does not answer still has of this worker runs out by itself.
     for (const step of [told, ...ended]) {
