@@ -6,7 +6,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { MIXES, type MixName, mixOf } from './sim-mixes.ts';
-import { STREAM_TRAFFIC } from './sim-models.ts';
+import { QUEUE_MODELS, STREAM_TRAFFIC } from './sim-models.ts';
 import { type SimReport, simulate } from './simulate.ts';
 
 const FIRST = Number(process.env.NEREID_SIM_SEED ?? 1);
@@ -17,6 +17,9 @@ const SEEDS = Array.from({ length: COUNT }, (_, index) => FIRST + index);
 
 /** Seeds that are run once more with clients that ask for many streams. */
 const STREAM_SEEDS = SEEDS.slice(0, Math.ceil(COUNT / 10));
+
+/** Seeds that are run once more with models whose queues have levels, times, limits and orders. */
+const QUEUE_SEEDS = SEEDS.slice(0, Math.ceil(COUNT / 4));
 
 const totals: Record<string, number> = {};
 let longestWaitUs = 0;
@@ -55,6 +58,21 @@ describe('what must hold, holds', () => {
       const simulation = { seed, mix: MIXES[mix], traffic: STREAM_TRAFFIC, note: (text: string) => notes.push(text) };
       const report = await simulate(simulation);
       count(report);
+      const failures = report.violations.map(({ check, text }) => `${check} ${text}`);
+      expect(failures, `${mix}\n${notes.join('\n')}\n`).toEqual([]);
+    },
+    SEED_TIMEOUT_MS,
+  );
+
+  test.each(QUEUE_SEEDS)(
+    'with queues of all kinds, seed %i',
+    async (seed) => {
+      const mix = MIX ?? mixOf(seed);
+      const notes: string[] = [];
+      const simulation = { seed, mix: MIXES[mix], models: QUEUE_MODELS, note: (text: string) => notes.push(text) };
+      const report = await simulate(simulation);
+      count(report);
+      if (VERBOSE) console.log([`seed ${seed}, ${mix}: ${JSON.stringify(report.counts)}`, ...notes].join('\n  '));
       const failures = report.violations.map(({ check, text }) => `${check} ${text}`);
       expect(failures, `${mix}\n${notes.join('\n')}\n`).toEqual([]);
     },

@@ -10,13 +10,33 @@ import {
   type Message,
   type Outcome,
   type ProcessId,
+  QUEUE_FULL,
 } from '@nereid/protocol';
 import type { Transport } from '@nereid/transport';
 import { simModel, valuesOf } from './sim-models.ts';
 import type { ModelRun } from './sim-thread.ts';
 
 /** Names of docs/protocol.md; `batch` for limits and shapes, `crash` for what a role throws. */
-export type CheckName = 'S1' | 'S2' | 'S4' | 'S6' | 'L1' | 'L3' | 'batch' | 'crash';
+export type CheckName =
+  | 'S1'
+  | 'S2'
+  | 'S4'
+  | 'S6'
+  | 'L1'
+  | 'L3'
+  | 'batch'
+  | 'crash'
+  /** Of a queue: its order, its levels, its times and its limits; that what is over stays over. */
+  | 'order'
+  | 'priority'
+  | 'timeout'
+  | 'size'
+  | 'cancel'
+  | 'outcome'
+  /** An instance is free and something waits that has waited long enough. */
+  | 'idle'
+  /** What the rate limiter hands out. */
+  | 'resources';
 
 export interface Violation {
   readonly check: CheckName;
@@ -59,7 +79,11 @@ export interface ChecksOptions {
   readonly allowed: (code: string, text: string) => boolean;
 }
 
+/** Of each kind. */
 const VIOLATIONS_MAX = 20;
+/** Of a queue, to a request that it takes no more, or keeps no longer. */
+export const EXPIRED_TEXT = 'Request timeout expired';
+const REFUSALS = [QUEUE_FULL.message, EXPIRED_TEXT];
 /** What takes longer is sent again, and runs again if that comes when it has just ended (R25). */
 const RESEND_US = 1_000_000;
 
@@ -68,7 +92,7 @@ export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChe
   const tokensRun = new Set<number>();
 
   const fail = (check: CheckName, text: string) => {
-    if (violations.length < VIOLATIONS_MAX)
+    if (violations.filter((violation) => violation.check === check).length < VIOLATIONS_MAX)
       violations.push({ check, text: `${(nowUs() / 1e6).toFixed(6)} s: ${text}` });
   };
 
@@ -127,8 +151,11 @@ export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChe
         return;
       }
       const { code, message } = outcome.error;
-      const { throwShare } = simModel(request.model);
-      const own = (request.cancelled && code === 'CANCELLED') || (throwShare > 0 && code === 'INTERNAL');
+      const { throwShare, refuses } = simModel(request.model);
+      const own =
+        (request.cancelled && code === 'CANCELLED') ||
+        (throwShare > 0 && code === 'INTERNAL') ||
+        (refuses && code === 'UNAVAILABLE' && REFUSALS.some((text) => message.endsWith(text)));
       if (!own && !allowed(code, message)) fail('S2', `${what} got ${code}: ${message}`);
     },
   };

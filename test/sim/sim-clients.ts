@@ -2,7 +2,7 @@
 import type { Random } from '@nereid/runtime';
 import type { SentRequest, SimChecks } from './sim-checks.ts';
 import type { Member, SimCluster } from './sim-cluster.ts';
-import { between, pick, SIM_MODELS, type SimModel, simModel, simRequest } from './sim-models.ts';
+import { between, pick, type SimModel, simModel, simRequest } from './sim-models.ts';
 import { readStream } from './sim-reader.ts';
 import type { SimWorld } from './sim-world.ts';
 
@@ -20,6 +20,8 @@ export interface ClientsOptions {
   readonly checks: SimChecks;
   /** Whether a request may run into its deadline. */
   readonly lateAllowed: boolean;
+  /** All that there are. */
+  readonly models: readonly SimModel[];
   /** Models that are asked, each as often as it stands here. */
   readonly traffic: readonly SimModel[];
 }
@@ -34,18 +36,19 @@ export interface SimClients {
 }
 
 /** True where the gateway has been told of every model, so that it knows what exists. */
-export function knowsModels({ gateway }: Member): boolean {
-  return SIM_MODELS.every(({ name, versions }) => versions.every((version) => gateway?.modelReady(name, version)));
+export function knowsModels({ gateway }: Member, models: readonly SimModel[]): boolean {
+  return models.every(({ name, versions }) => versions.every((version) => gateway?.modelReady(name, version)));
 }
 
-export function createSimClients({ world, random, cluster, checks, lateAllowed, traffic }: ClientsOptions): SimClients {
+export function createSimClients(options: ClientsOptions): SimClients {
+  const { world, random, cluster, checks, lateAllowed, models, traffic } = options;
   const sent: SentRequest[] = [];
   const waiting = new Set<SentRequest>();
   const known = new Set<Member>();
 
   const knowing = () => {
     const gateways = cluster.living('gateway');
-    for (const member of gateways) if (!known.has(member) && knowsModels(member)) known.add(member);
+    for (const member of gateways) if (!known.has(member) && knowsModels(member, models)) known.add(member);
     return gateways.filter((member) => known.has(member));
   };
 

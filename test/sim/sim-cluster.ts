@@ -17,7 +17,8 @@ import {
 import { createWorker, type Worker } from '@nereid/worker';
 import type { SimChecks } from './sim-checks.ts';
 import { createSimConnector, type SimConnector, type SimNetwork } from './sim-connector.ts';
-import { between, contentHash, modelSource, SIM_MODELS } from './sim-models.ts';
+import { between, contentHash, modelSource, type SimModel } from './sim-models.ts';
+import { watchOwner } from './sim-owner.ts';
 import type { SimRedis } from './sim-redis.ts';
 import { simScripts } from './sim-scripts.ts';
 import { createSimThreads } from './sim-thread.ts';
@@ -53,10 +54,13 @@ export interface ClusterOptions {
   readonly switches: Switches;
   readonly network: SimNetwork;
   readonly settings: ClusterSettings;
+  readonly models: readonly SimModel[];
   readonly failed: (id: ProcessId, what: 'start' | 'stop', error: unknown) => void;
   /** Counted up by a reload: what is in the repositories now. */
   readonly build: (model: string) => number;
   readonly msLeft?: number;
+  /** Nothing goes wrong. */
+  readonly healthy: boolean;
 }
 
 export interface ClusterSettings {
@@ -94,6 +98,13 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
   const registered = switches.timing(timing());
   let processes = 0;
 
+  const watch = (role: Role, id: ProcessId, transport: Transport) => {
+    if (role === 'worker') return options.checks.watchWorker(id, transport);
+    if (role === 'gateway') return transport;
+    const { healthy, checks } = options;
+    return watchOwner(transport, { id, healthy, nowUs: world.nowUs, fail: checks.fail });
+  };
+
   const start = (role: Role, as?: ProcessId): Member => {
     const id = as ?? `${PREFIXES[role]}-${++processes}`;
     const process = world.process(id, -between(random, 0, ORIGIN_US_MAX));
@@ -109,7 +120,7 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
     const nextTurn = (callback: () => void) => void process.clock.at(process.clock.nowUs(), callback);
     const redisTransport = createRedisTransport({ ...lane, limits, blobs, nextTurn });
     // What is taken out of a role is hidden from the checks, which look at what passes its mailbox.
-    const watched = role === 'worker' ? options.checks.watchWorker(id, redisTransport) : redisTransport;
+    const watched = watch(role, id, redisTransport);
     const saying =
       role === 'gateway' && options.msLeft !== undefined ? sayingTimeLeft(watched, options.msLeft) : watched;
     const transport = switches.transport(role, saying);
@@ -123,7 +134,7 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
       },
     };
     const holdsAll = role !== 'worker' || !members.some((other) => other.role === 'worker' && other.process.alive);
-    const held = SIM_MODELS.filter(() => own.next() < settings.heldShare || holdsAll).map(({ name }) => name);
+    const held = options.models.filter(() => own.next() < settings.heldShare || holdsAll).map(({ name }) => name);
     const threads = createSimThreads({ process, random: own, ran: options.checks.ran });
     const shown = switches.directory(directory);
     const context: RoleContext = {
@@ -234,7 +245,16 @@ function startGateway({ id, process, transport, directory, timing }: RoleContext
   };
 }
 
-function startCoordinator({ id, process, transport, directory, timing, build, settings }: RoleContext): RunningRole {
+function startCoordinator({
+  id,
+  process,
+  transport,
+  directory,
+  timing,
+  build,
+  settings,
+  models,
+}: RoleContext): RunningRole {
   const coordinator = createCoordinator({
     id,
     clock: process.clock,
@@ -243,7 +263,7 @@ function startCoordinator({ id, process, transport, directory, timing, build, se
     log: LOG,
     registry: createRegistry(),
     reader: {
-      folders: async () => SIM_MODELS.map(({ name }) => ({ name, conflict: null })),
+      folders: async () => models.map(({ name }) => ({ name, conflict: null })),
       read: async (name) => modelSource(name, build(name)),
       versions: async (name) => modelSource(name, build(name)).versions,
     },

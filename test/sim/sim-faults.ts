@@ -4,7 +4,7 @@ import { type Role, redisKeys } from '@nereid/transport';
 import type { SimClients } from './sim-clients.ts';
 import type { Member, SimCluster } from './sim-cluster.ts';
 import { REDIS_PREFIX } from './sim-cluster.ts';
-import { between, pick, SIM_MODELS } from './sim-models.ts';
+import { between, pick, type SimModel } from './sim-models.ts';
 import type { SimRedis } from './sim-redis.ts';
 import type { SimWorld } from './sim-world.ts';
 
@@ -36,6 +36,7 @@ export interface FaultsOptions {
   readonly cluster: SimCluster;
   readonly redis: SimRedis;
   readonly clients: SimClients;
+  readonly models: readonly SimModel[];
   /** Kinds that may happen. */
   readonly kinds: readonly Fault[];
   /** Roles that kills, pauses and broken connections hit. */
@@ -130,7 +131,7 @@ export function createSimFaults(options: FaultsOptions): SimFaults {
       cluster.start(role);
     },
     reload: () => {
-      const { name } = pick(random, SIM_MODELS);
+      const { name } = pick(random, options.models);
       note(`reload ${name}`);
       options.reload(name);
     },

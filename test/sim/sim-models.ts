@@ -23,9 +23,13 @@ export interface SimModel {
   readonly weight: number;
   /** It gives each request `streamLength` answers. */
   readonly streams: boolean;
+  /** Its queue may refuse a request that finds no room or has waited for too long; clients ask for levels and times. */
+  readonly refuses: boolean;
+  /** Of its instance group's rate_limiter. */
+  readonly limiter?: string;
 }
 
-const STEADY = { versions: ['1'], throwShare: 0, crashShare: 0, instances: 1, streams: false };
+const STEADY = { versions: ['1'], throwShare: 0, crashShare: 0, instances: 1, streams: false, refuses: false };
 
 export const SIM_MODELS: readonly SimModel[] = [
   { ...STEADY, name: 'single', config: '', batchRowsMax: 0, runUsMin: 200, runUsMax: 2_000, weight: 4 },
@@ -86,6 +90,42 @@ export const SIM_MODELS: readonly SimModel[] = [
   },
 ];
 
+/** Models whose queues have levels, times, limits and orders, and that share what the rate limiter hands out. */
+export const QUEUE_MODELS: readonly SimModel[] = [
+  {
+    ...STEADY,
+    name: 'levels',
+    refuses: true,
+    config: `dynamic_batching {
+      priority_levels: 3 default_priority_level: 2
+      default_queue_policy { max_queue_size: 8 default_timeout_microseconds: 120000 allow_timeout_override: true }
+      priority_queue_policy { key: 1 value { max_queue_size: 3 } }
+      priority_queue_policy {
+        key: 3 value { timeout_action: DELAY default_timeout_microseconds: 40000 allow_timeout_override: true }
+      }
+    }`,
+    batchRowsMax: ROWS_MAX,
+    runUsMin: 20_000,
+    runUsMax: 120_000,
+    weight: 4,
+  },
+  {
+    ...STEADY,
+    name: 'forming',
+    refuses: true,
+    instances: 2,
+    config: `dynamic_batching {
+      preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 60000
+      priority_levels: 2 default_priority_level: 2
+      default_queue_policy { default_timeout_microseconds: 50000 allow_timeout_override: true timeout_action: DELAY }
+    }`,
+    batchRowsMax: 4,
+    runUsMin: 10_000,
+    runUsMax: 60_000,
+    weight: 3,
+  },
+];
+
 const STREAM_LENGTH_MAX = 9;
 
 /** How many answers a request gets; none is one of them. */
@@ -94,14 +134,15 @@ export function streamLength(token: number): number {
 }
 
 export function simModel(name: string): SimModel {
-  const model = SIM_MODELS.find((candidate) => candidate.name === name);
+  const model = [...SIM_MODELS, ...QUEUE_MODELS].find((candidate) => candidate.name === name);
   if (model === undefined) throw new Error(`no model '${name}'`);
   return model;
 }
 
 /** `build` tells two loads of a model apart. */
 export function modelSource(name: string, build: number): ModelSource {
-  const { config, instances, versions, streams } = simModel(name);
+  const { config, instances, versions, streams, limiter } = simModel(name);
+  const rateLimiter = limiter === undefined ? '' : `rate_limiter { ${limiter} }`;
   const ofStreams = streams
     ? ['RUN', 'CHUNK'].map((output) => `output { name: "${output}" data_type: TYPE_INT32 dims: [ 1 ] }`).join(' ')
     : '';
@@ -110,7 +151,7 @@ export function modelSource(name: string, build: number): ModelSource {
     input { name: "A" data_type: TYPE_INT32 dims: [ -1 ] }
     output [ { name: "B" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "VERSION" data_type: TYPE_INT32 dims: [ 1 ] } ]
     ${ofStreams}
-    instance_group { name: "${name}_0" count: ${instances} kind: KIND_CPU }
+    instance_group { name: "${name}_0" count: ${instances} kind: KIND_CPU ${rateLimiter} }
     ${config}`;
   return {
     name,
@@ -127,20 +168,25 @@ export function contentHash(name: string, build: number): string {
 }
 
 /** Each model as often as it is to be asked. */
-export const ALL_TRAFFIC: readonly SimModel[] = SIM_MODELS.flatMap((model) =>
-  Array<SimModel>(model.weight).fill(model),
-);
+export function trafficOf(models: readonly SimModel[]): readonly SimModel[] {
+  return models.flatMap((model) => Array<SimModel>(model.weight).fill(model));
+}
 
 /** Of four requests one is for a stream: as many as one worker can run. */
 export const STREAM_TRAFFIC: readonly SimModel[] = ['streaming', 'single', 'single', 'single'].map(simModel);
+
+const PRIORITIES = [0n, 0n, 1n, 2n, 3n, 9n] as const;
+const TIMEOUTS_US = [0n, 0n, 15_000n, 60_000n, 5_000_000n] as const;
 
 /** A request whose every element is its token, so that its answer can be told from all others. */
 export function simRequest(random: Random, token: number, traffic: readonly SimModel[]): InferRequest {
   const model = pick(random, traffic);
   const rows = 1 + Math.floor(random.next() ** 3 * ROWS_MAX);
   const length = pick(random, [3, 3, 3, 5]);
+  const asked = model.refuses ? { priority: pick(random, PRIORITIES), timeoutUs: pick(random, TIMEOUTS_US) } : {};
   return {
     ...REQUEST_DEFAULTS,
+    ...asked,
     modelName: model.name,
     modelVersion: pick(random, ['', ...model.versions]),
     inputs: [{ name: 'A', datatype: 'INT32', shape: [rows, length], data: bytesOf(Array(rows * length).fill(token)) }],

@@ -7,7 +7,7 @@ import { type ClusterSettings, createSimCluster, type SimCluster } from './sim-c
 import type { SimNetwork } from './sim-connector.ts';
 import { becomesQuiet, endsInOrder } from './sim-end.ts';
 import { createSimFaults, type Fault } from './sim-faults.ts';
-import { ALL_TRAFFIC, between, pick, SIM_MODELS, type SimModel } from './sim-models.ts';
+import { between, pick, SIM_MODELS, type SimModel, trafficOf } from './sim-models.ts';
 import { createSimRedis, type SimRedis } from './sim-redis.ts';
 import { createSimWorld, type SimWorld } from './sim-world.ts';
 import { type Switches, switchOff } from './switches.ts';
@@ -27,6 +27,8 @@ export interface Simulation {
   readonly sizes?: Readonly<Record<Role, number>>;
   /** Of the network, in place of what the seed says. */
   readonly network?: Partial<SimNetwork>;
+  /** Models that there are, in place of SIM_MODELS. */
+  readonly models?: readonly SimModel[];
   /** Models that are asked, each as often as it stands here; all by default. */
   readonly traffic?: readonly SimModel[];
   /** Whether larger tensors go beside their messages, in place of what the seed says. */
@@ -57,7 +59,7 @@ const FAULT_GAP_US = 900_000;
 const DRAIN_US = 30_000_000;
 
 export async function simulate(simulation: Simulation): Promise<SimReport> {
-  const { seed, mix, switches = switchOff(), note = () => {} } = simulation;
+  const { seed, mix, switches = switchOff(), models = SIM_MODELS, note = () => {} } = simulation;
   const random = seededRandom(seed);
   const world = createSimWorld((process, error) => {
     const stack = error instanceof Error ? error.stack : error;
@@ -95,6 +97,8 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
     build,
     failed,
     settings: settingsOf(random, simulation),
+    models,
+    healthy: mix.faults === 'none',
     ...(simulation.msLeft === undefined ? {} : { msLeft: simulation.msLeft }),
   });
   const clients = createSimClients({
@@ -103,7 +107,8 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
     cluster,
     checks,
     lateAllowed: mix.faults === 'storm',
-    traffic: simulation.traffic ?? ALL_TRAFFIC,
+    models,
+    traffic: simulation.traffic ?? trafficOf(models),
   });
   const reload = (model: string) => {
     builds.set(model, build(model) + 1);
@@ -120,13 +125,14 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
     cluster,
     redis,
     clients,
+    models,
     kinds: mix.kinds,
     victims: mix.victims,
     sameIds: switches.sameIds,
     reload,
     note: (text) => note(`${(world.nowUs() / 1e6).toFixed(6)} s: ${text}`),
   });
-  const course: Course = { world, redis, cluster, clients, fail: checks.fail };
+  const course: Course = { world, redis, cluster, clients, models, fail: checks.fail };
 
   startAll(cluster, simulation.sizes ?? sizesOf(random));
   if (await becomesReady(course)) {
@@ -148,6 +154,7 @@ export interface Course {
   readonly redis: SimRedis;
   readonly cluster: SimCluster;
   readonly clients: SimClients;
+  readonly models: readonly SimModel[];
   readonly fail: (check: Violation['check'], text: string) => void;
 }
 
@@ -179,11 +186,11 @@ function startAll(cluster: SimCluster, sizes: Readonly<Record<Role, number>>): v
   }
 }
 
-async function becomesReady({ world, cluster, fail }: Course): Promise<boolean> {
-  const ready = () => cluster.living('gateway').every(knowsModels);
+async function becomesReady({ world, cluster, models, fail }: Course): Promise<boolean> {
+  const ready = () => cluster.living('gateway').every((member) => knowsModels(member, models));
   await world.run(world.nowUs() + READY_US, ready);
   for (const { id, directory, gateway } of cluster.living('gateway')) {
-    for (const { name, versions } of SIM_MODELS) {
+    for (const { name, versions } of models) {
       if (versions.every((version) => gateway?.modelReady(name, version))) continue;
       const states = directory.record(name)?.versions.map(({ state, reason }) => `${state} ${reason}`);
       fail('L1', `${name} is not ready at ${id}: ${states}, owner ${directory.owner(name)?.owner}`);

@@ -1,0 +1,51 @@
+/** The rule of one queue alone, under seeds; and wrong ones, each of which a check must notice within so many seeds. */
+import { createScheduler } from '@nereid/scheduler';
+import { describe, expect, test } from 'vitest';
+import { plantQueue, type QueuePlant } from './queue-plants.ts';
+import { playQueue } from './queue-play.ts';
+import type { CheckName } from './sim-checks.ts';
+
+const FIRST = Number(process.env.NEREID_SIM_SEED ?? 1);
+const COUNT = Number(process.env.NEREID_SIM_SEEDS ?? 100);
+const VERBOSE = process.env.NEREID_SIM_VERBOSE === '1';
+const PLANT_SEEDS_MAX = 50;
+
+const found = (seed: number, plant?: QueuePlant) => playQueue(seed, plantQueue(createScheduler, plant));
+
+test('what must hold of a queue, holds', () => {
+  const totals: Record<string, number> = {};
+  for (let seed = FIRST; seed < FIRST + COUNT; seed++) {
+    const { violations, counts, config } = found(seed);
+    expect(violations, `again with: NEREID_SIM_SEED=${seed} NEREID_SIM_SEEDS=1, ${config}`).toEqual([]);
+    for (const [what, count] of Object.entries(counts)) totals[what] = (totals[what] ?? 0) + count;
+  }
+  for (const what of ['dispatch', 'reject', 'wake', 'cancel', 'lost']) expect(totals[what], what).toBeGreaterThan(0);
+});
+
+const PLANTS: readonly (readonly [QueuePlant, CheckName])[] = [
+  ['levels ignored', 'priority'],
+  ['none is the highest level', 'priority'],
+  ['forming batch kept', 'priority'],
+  ['expired not rejected', 'timeout'],
+  ['expired rejected late', 'timeout'],
+  ['expired rejected after dispatch', 'timeout'],
+  ['delayed rejected', 'timeout'],
+  ['delayed keeps its place', 'priority'],
+  ['larger override taken', 'timeout'],
+  ['override without leave', 'timeout'],
+  ['size counts executing', 'size'],
+  ['size over all levels', 'size'],
+  ['size without limit', 'size'],
+  ['cancelled dispatched', 'cancel'],
+];
+
+describe('a wrong rule is noticed', () => {
+  test.each(PLANTS)('%s', (plant, check) => {
+    let seed = 1;
+    while (seed <= PLANT_SEEDS_MAX && !found(seed, plant).violations.some((violation) => violation.check === check)) {
+      seed++;
+    }
+    expect(seed, 'the first seed that catches it').toBeLessThanOrEqual(PLANT_SEEDS_MAX);
+    if (VERBOSE) console.log(`${plant}: caught at seed ${seed}`);
+  });
+});
