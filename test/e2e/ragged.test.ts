@@ -7,7 +7,8 @@ import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { fp32, type GrpcClient, type GrpcRequest, type GrpcResponse, grpcClient, int32 } from './grpc-client.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
 
-const FIXTURE = join(ROOT, 'packages/backends/fixtures/ragged');
+const FIXTURES = join(ROOT, 'packages/backends/fixtures');
+const FIXTURE = join(FIXTURES, 'ragged');
 /** Longer than the test: a batch that is not closed by its size or by what comes next fails it. */
 const DELAY = 'max_queue_delay_microseconds: 60000000';
 
@@ -83,6 +84,12 @@ describe.each(MODES)('in mode %s', (mode) => {
       batch_input { kind: BATCH_ACCUMULATED_ELEMENT_COUNT target_name: "ENDS" data_type: TYPE_INT32 source_input: "A" }`,
     );
     addRagged(folder);
+    cpSync(join(FIXTURES, 'turned'), join(folder.path, 'turned'), { recursive: true });
+    addSeeing(
+      folder,
+      'reshaped',
+      `${twos} input { name: "A" data_type: TYPE_INT32 dims: [ -1 ] reshape { shape: [ 1, -1, 1 ] } }`,
+    );
     served = await deploy(mode, [folder.path]);
     client = grpcClient(served.gateways[0]?.grpc ?? '');
   });
@@ -130,6 +137,34 @@ describe.each(MODES)('in mode %s', (mode) => {
     ['requests with the same set share', sets('AB', 'AB', 'A', 'A'), [2, 2, 2, 2, 1]],
   ])('%s', async (_rule, requests, expected) => {
     expect(await shared(requests)).toEqual(expected);
+  });
+
+  test('a reshape is what an ONNX model sees, of requests with other variable dimensions too', async () => {
+    const answers = await ask(
+      [2, 3].map((count) => ({
+        model_name: 'turned',
+        inputs: [{ name: 'INPUT', datatype: 'FP32', shape: [1, 1, count, 2, 1] }],
+        raw_input_contents: [fp32(...Array.from({ length: 2 * count }, (_, index) => index))],
+      })),
+    );
+    expect(answers.map((answer) => [answer?.outputs?.[0]?.shape, floats(answer)])).toEqual([
+      [
+        [1, 1, 2, 2],
+        [0, 2, 1, 3],
+      ],
+      [
+        [1, 1, 2, 3],
+        [0, 2, 4, 1, 3, 5],
+      ],
+    ]);
+  });
+
+  test('a reshape is what a JavaScript model sees', async () => {
+    const answers = await ask([4, 4].map((count) => request('reshaped', { A: [1, count] })));
+    expect(answers.map((answer) => ints(answer).slice(1))).toEqual([
+      [2, 1, 4, 1],
+      [2, 1, 4, 1],
+    ]);
   });
 
   test('three requests of 3, 4 and 5 elements are one execution of an ONNX model, and each gets its part', async () => {

@@ -133,6 +133,8 @@ describe('refused', () => {
   });
 
   test('no inputs at all', () => {
-    expect(refusal(into('target_name: "T" source_input: "A"'), '')).toBe("unknown source input name 'A' for m");
+    expect(refusal(into('target_name: "T" source_input: "A"'), '')).toBe(
+      "unknown source input name 'A' (no input is listed) for m",
+    );
   });
 });

@@ -72,7 +72,7 @@ function checkSource(config: ModelConfig, side: Side, io: BatchIo, kind: string,
   if (length !== 1) refuse(config, side, `${what} kind '${kind}' expects 1 source input, got ${length}`);
   const unknown = io.sourceInput.find((name) => !inputs.has(name));
   if (unknown !== undefined) {
-    const known = inputs.size === 0 ? '' : ` (inputs are '${[...inputs].join("', '")}')`;
+    const known = inputs.size === 0 ? ' (no input is listed)' : ` (inputs are '${[...inputs].join("', '")}')`;
     refuse(config, side, `unknown source input name '${unknown}'${known}`);
   }
   if (io.targetName.length === 0) refuse(config, side, `${what} kind '${kind}' must specify 'target_name'`);

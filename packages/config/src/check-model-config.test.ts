@@ -92,7 +92,36 @@ describe('refused', () => {
       `model output 'O' is specified more than once for m`,
     ],
     ['format', fp32('format: FORMAT_NHWC dims: [ 3, 2 ]'), `model input 'I': NHWC/NCHW require 3 dims, got 2 for m`],
-    ['shape tensor', fp32('dims: 1 is_shape_tensor: true'), /^shape tensors are only supported for TensorRT platform/],
+    [
+      'shape tensor',
+      fp32('dims: 1 is_shape_tensor: true'),
+      "shape tensors are only supported for TensorRT platform, see model input 'I' for m; leave is_shape_tensor out: it has rows as any tensor, or, with max_batch_size: 0, none",
+    ],
+    [
+      'a shape tensor as output',
+      `${inputs('data_type: TYPE_FP32 dims: 1')} output { name: "O" data_type: TYPE_INT32 dims: 1 is_shape_tensor: true }`,
+      /see model output 'O' for m/,
+    ],
+    [
+      'a batch input without its source',
+      `${IO} batch_input { target_name: "T" data_type: TYPE_INT32 source_input: "X" }`,
+      "unknown source input name 'X' (inputs are 'I') for m",
+    ],
+    [
+      'a reshape without the variable dimension',
+      fp32('dims: [ -1 ] reshape { shape: 4 }'),
+      `model input 'I' has different size for dims and reshape for m; dims are [-1], reshape is [4]`,
+    ],
+    [
+      'a variable dimension that the dims have not',
+      fp32('dims: [ 4 ] reshape { shape: -1 }'),
+      `model input 'I' has different size for dims and reshape for m; dims are [4], reshape is [-1]`,
+    ],
+    [
+      'a reshape of an output',
+      `${inputs('data_type: TYPE_FP32 dims: 1')} output { name: "O" data_type: TYPE_FP32 dims: [ 2, 2 ] reshape { shape: [ 3 ] } }`,
+      `model output 'O' has different size for dims and reshape for m; dims are [2,2], reshape is [3]`,
+    ],
     ['non-linear', fp32('dims: 1 is_non_linear_format_io: true'), /only supported for TensorRT platform, for m$/],
     [
       'an empty reshape without batching',

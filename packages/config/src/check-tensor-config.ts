@@ -50,7 +50,8 @@ function checkTensor(config: ModelConfig, side: Side, io: ModelInput | ModelOutp
   const variable = 'must be integer >= 1, or -1 to indicate a variable-size dimension';
   if (!io.dims.every(isDimension)) refuse(config, 'dims', `${what} dimension ${variable}`);
   if (io.isShapeTensor && config.platform !== 'tensorrt_plan') {
-    refuse(config, 'is_shape_tensor', `shape tensors are only supported for TensorRT platform, see ${what}`);
+    const fix = '; leave is_shape_tensor out: it has rows as any tensor, or, with max_batch_size: 0, none';
+    refuse(config, 'is_shape_tensor', `shape tensors are only supported for TensorRT platform, see ${what}`, fix);
   }
   if (io.isNonLinearFormatIo && config.platform !== 'tensorrt_plan') {
     const text = `${what} uses a non-linear IO format, which is only supported for TensorRT platform,`;
@@ -90,11 +91,12 @@ function checkReshape(config: ModelConfig, what: string, dims: readonly bigint[]
   const before = runs(dims);
   const after = runs(shape);
   const lists = `; dims are [${dims.join(',')}], reshape is [${shape.join(',')}]`;
-  if (before.length !== after.length) {
+  // Triton takes a side without a variable dimension for one of another size.
+  if (before.length !== after.length && before.length > 1 && after.length > 1) {
     const text = `${what} has different number of variable-size dimensions for dims and reshape`;
     refuse(config, 'reshape', text, lists);
   }
-  if (before.some((count, index) => count !== after[index])) {
+  if (before.length !== after.length || before.some((count, index) => count !== after[index])) {
     refuse(config, 'reshape', `${what} has different size for dims and reshape`, lists);
   }
 }

@@ -18,7 +18,6 @@ describe('not served yet', () => {
       'model_transaction_policy { decoupled: true }',
       "model_transaction_policy.decoupled with the backend 'onnxruntime'",
     ],
-    ['output { is_shape_tensor: true }', 'is_shape_tensor'],
     ['model_repository_agents { agents { name: "checksum" } }', 'model_repository_agents'],
   ])('%s', (text, what) => {
     expect(reason(text)).toBe(`${what} is not served by this version of Nereid`);

@@ -20,7 +20,6 @@ function unsupported(config: ModelConfig): string | undefined {
   if (config.modelTransactionPolicy?.decoupled === true && !STREAMING_BACKENDS.includes(config.backend)) {
     return `model_transaction_policy.decoupled with the backend '${config.backend}'`;
   }
-  if ([...config.input, ...config.output].some((io) => io.isShapeTensor)) return 'is_shape_tensor';
   // An agent may check or change the model's files: without it others would be served.
   if (config.modelRepositoryAgents !== undefined && config.modelRepositoryAgents.agents.length > 0) {
     return 'model_repository_agents';

@@ -33,6 +33,13 @@ const FIXED = signature([input('A', [16]), input('B', [16])]);
 const VARIABLE = signature([input('A', [-1, 2]), input('B', [16])]);
 const RAGGED = signature([input('A', [-1], { ragged: true })]);
 const OPTIONAL = signature([input('A', [4]), input('B', [4], { optional: true })]);
+const OPTIONAL_RAGGED = signature([input('A', [4]), input('B', [-1], { optional: true, ragged: true })]);
+const OPTIONAL_TWO = signature([
+  input('A', [4]),
+  input('B', [4], { optional: true }),
+  input('C', [-1], { optional: true }),
+]);
+const MIXED = signature([input('A', [-1], { ragged: true }), input('B', [-1])]);
 const TWO = signature([input('A', [-1]), input('B', [-1])]);
 
 const CASES: readonly [
@@ -54,6 +61,12 @@ const CASES: readonly [
   ['ragged inputs share whatever their shape', RAGGED, { A: [1, 3] }, { A: [1, 9] }, true],
   ['an optional input must be in both', OPTIONAL, { A: [1, 4] }, { A: [1, 4], B: [1, 4] }, false],
   ['or in neither', OPTIONAL, { A: [1, 4] }, { A: [2, 4] }, true],
+  ['also where it is ragged', OPTIONAL_RAGGED, { A: [1, 4] }, { A: [1, 4], B: [1, 4] }, false],
+  ['whose shape then does not count', OPTIONAL_RAGGED, { A: [1, 4], B: [1, 4] }, { A: [1, 4], B: [1, 9] }, true],
+  ['two optional inputs are two sets', OPTIONAL_TWO, { A: [1, 4], B: [1, 4] }, { A: [1, 4], C: [1, 4] }, false],
+  ['the shape of an optional input counts', OPTIONAL_TWO, { A: [1, 4], C: [1, 4] }, { A: [1, 4], C: [1, 5] }, false],
+  ['of several, one that is ragged does not count', MIXED, { A: [1, 2], B: [1, 3] }, { A: [1, 9], B: [1, 3] }, true],
+  ['and one that is not does', MIXED, { A: [1, 2], B: [1, 3] }, { A: [1, 2], B: [1, 4] }, false],
   ['the order of the inputs does not matter', TWO, { A: [1, 2], B: [1, 3] }, { B: [1, 3], A: [1, 2] }, true],
   ['which input has which shape does', TWO, { A: [1, 2], B: [1, 3] }, { A: [1, 3], B: [1, 2] }, false],
   ['digits of neighbours do not run together', TWO, { A: [1, 12], B: [1, 3] }, { A: [1, 1], B: [1, 23] }, false],

@@ -4,7 +4,8 @@ import type { CarriedRequest } from '@nereid/protocol';
 /**
  * A text that is equal for requests which may share a batch; '' where any may (scheduler_utils.cc).
  * Compared are the shapes, without the batch dimension, of inputs that have a variable dimension
- * and are not ragged. A model with optional inputs batches only requests with the same inputs.
+ * and are not ragged. A model with optional inputs batches only requests with the same inputs. Contents
+ * would count for shape tensors, which no platform served here has: a config with one is refused.
  */
 export function batchShapeKey(signature: ModelSignature, request: CarriedRequest): string {
   const { inputs } = signature;

@@ -141,9 +141,13 @@ export function splitRows(tensor: Tensor, rows: readonly number[]): Tensor[] {
   });
 }
 
-/** Each request's part of a tensor, in its own shape where the tensor has shapes, else by rows. Throws as `splitRows`. */
+/**
+ * Each request's part of a tensor: in its own shape where the tensor has shapes, else by rows; what is
+ * one request's alone is all its. Throws as `splitRows`.
+ */
 export function splitTensor(tensor: JoinedTensor, rows: readonly number[]): Tensor[] {
-  return tensor.shapes === undefined ? splitRows(tensor, rows) : splitShapes(tensor, tensor.shapes);
+  if (tensor.shapes !== undefined) return splitShapes(tensor, tensor.shapes);
+  return rows.length === 1 ? [tensor] : splitRows(tensor, rows);
 }
 
 function splitShapes(

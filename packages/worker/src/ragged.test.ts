@@ -131,6 +131,33 @@ describe('a ragged batch of a JavaScript model', () => {
   const ask = (shape: readonly number[], ...numbers: number[]) =>
     request([int32('X', [1, 1], [0]), int32('R', shape, numbers)]);
 
+  it('is of one request where nothing is batched, whose other inputs are whole', async () => {
+    const source = `export const execute = ([{ inputs }], batchInputs) => {
+      const data = Int32Array.from([...inputs.get('X').shape, ...inputs.get('R').shape, ...batchInputs.get('ENDS').data]);
+      return [{ outputs: { Y: { datatype: 'INT32', shape: [data.length], data } } }];
+    };`;
+    await harness.javascript('m', source, CONFIG.replace('max_batch_size: 8', ''));
+    await harness.load('m');
+    const inputs = [int32('X', [3], [1, 2, 3]), int32('R', [2, 2], [4, 5, 6, 7])];
+    const { outcomes } = await harness.execute('m', [request(inputs)]);
+    expect(int32Values(responseOf(outcomes[0]).outputs[0])).toEqual([3, 2, 2, 4]);
+  });
+
+  it('may be of requests that leave a ragged input out', async () => {
+    const source = `export const execute = (requests, batchInputs) => requests.map(({ inputs }) => {
+      const data = Int32Array.of(requests.length, inputs.size, batchInputs.size);
+      return { outputs: { Y: { datatype: 'INT32', shape: [1, 3], data } } };
+    });`;
+    await harness.javascript('m', source, CONFIG.replace('allow_ragged_batch', 'optional: true allow_ragged_batch'));
+    await harness.load('m');
+    const x = () => request([int32('X', [1, 1], [0])]);
+    const { outcomes } = await harness.execute('m', [x(), x()]);
+    expect(outcomes.map((outcome) => int32Values(responseOf(outcome).outputs[0]))).toEqual([
+      [2, 1, 0],
+      [2, 1, 0],
+    ]);
+  });
+
   it('shows each request with its own shape, and the batch inputs beside them', async () => {
     await harness.javascript('m', SOURCE, CONFIG);
     await harness.load('m');
