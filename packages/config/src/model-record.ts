@@ -24,4 +24,6 @@ export interface ModelRecord {
   readonly versions: readonly VersionRecord[];
   /** SHA-256 over the model's files. */
   readonly contentHash: string;
+  /** As ModelSource has them: who takes the model over needs them too. */
+  readonly strategies?: Readonly<Record<string, string>>;
 }

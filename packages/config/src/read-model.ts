@@ -15,6 +15,7 @@ import { type OnnxGraph, readOnnxFile } from './onnx-graph.ts';
 import { parseModelConfig } from './parse-model-config.ts';
 import { isFolder, unreadable } from './repository.ts';
 import { compareVersions, isVersionName, selectVersions } from './select-versions.ts';
+import { strategyFiles } from './strategy-files.ts';
 import { unsupportedReason } from './unsupported-reason.ts';
 import { checkWarmup, warmupFiles } from './warmup.ts';
 
@@ -39,8 +40,12 @@ export interface ModelSource {
   readonly labels: Readonly<Record<string, readonly string[]>>;
   /** Those that the version policy picks, ascending by number; at least one. */
   readonly versions: readonly string[];
-  /** SHA-256 over the config file, labels and selected versions. */
+  /** SHA-256 over the selected versions and the files beside them: config, labels, warm-up data, strategies. */
   readonly contentHash: string;
+  /** Module of the batching strategy by version, relative to `directory`; absent where no version has one. */
+  readonly strategies?: Readonly<Record<string, string>>;
+  /** What is without effect; for who loads it to log. */
+  readonly warning?: string;
 }
 
 const CONFIG_FILE = 'config.pbtxt';
@@ -79,9 +84,15 @@ export async function readModel(
     }
     const config = await completedByFiles(polled, directory, versions, options);
     const labels = await readLabels(config, directory);
-    const beside = [...(configFile === null ? [] : [configFile]), ...filesBeside(config)];
+    const { files: strategies, unused } = await strategyFiles(config, directory, versions);
+    const beside = [...(configFile === null ? [] : [configFile]), ...filesBeside(config), ...Object.values(strategies)];
     const contentHash = await hashModelFiles(directory, beside, versions);
-    return { name, directory, config, labels, versions, contentHash };
+    const source = { name, directory, config, labels, versions, contentHash };
+    return {
+      ...source,
+      ...(Object.keys(strategies).length === 0 ? {} : { strategies }),
+      ...(unused === undefined ? {} : { warning: unused }),
+    };
   } catch (error) {
     const { code, message, field } = errorInfo(error);
     const detail = { reason: LOAD_FAILED, cause: error };
