@@ -135,6 +135,7 @@ async function startCoordinator(cluster: Cluster, model: string, jobs: JobQueues
   const reader = {
     folders: async () => [{ name: model, conflict: null }],
     read: async () => source(model),
+    directory: async () => '',
     versions: async () => ['1'],
   };
   const { transport, directory } = cluster;

@@ -265,6 +265,7 @@ function startCoordinator({
     reader: {
       folders: async () => models.map(({ name }) => ({ name, conflict: null })),
       read: async (name) => modelSource(name, build(name)),
+      directory: async () => '',
       versions: async (name) => modelSource(name, build(name)).versions,
     },
     options: { controlMode: settings.controlMode, loadModels: ['*'], queueMax: settings.queue_max },

@@ -51,6 +51,7 @@ function source(name: string): ModelSource {
 const reader: ModelReader = {
   folders: async () => Object.keys(MODELS).map((name) => ({ name, conflict: null })),
   read: async (name) => source(name),
+  directory: async () => '',
   versions: async () => ['1'],
 };
 

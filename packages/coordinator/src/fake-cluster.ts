@@ -87,6 +87,12 @@ export function fakeCluster(
       if (found instanceof NereidError) throw found;
       return found;
     },
+    directory: async (name) => {
+      const found = files.get(name);
+      if (found === undefined || found instanceof NereidError)
+        throw new NereidError('INTERNAL', `no folder of '${name}'`);
+      return found.directory;
+    },
     versions: async () => ['1', '2'],
   };
   const log = createLog({ level: 'silent' });

@@ -16,6 +16,7 @@ import { batchSizeSeries } from './batch-size-metric.ts';
 import { createVersionQueue } from './dispatch.ts';
 import type { JobIntake } from './job-intake.ts';
 import { createModelStatistics } from './model-statistics.ts';
+import { closeStrategies } from './model-strategies.ts';
 import type { OwnedModel } from './owned-model.ts';
 import type { PassOn } from './pass-on.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
@@ -67,6 +68,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       scheduler: createScheduler<OwnedRequest>(config, {
         queue_max: limits.queue_max,
         places_ahead: depth(undefined) - 1,
+        strategy: version.strategy?.ask,
       }),
       instanceDepth: depth,
       statistics,
@@ -109,6 +111,7 @@ export function closeQueues(model: OwnedModel): void {
     version.hideMetrics?.();
     version.hideMetrics = undefined;
   }
+  closeStrategies(model);
 }
 
 /** As `closeQueues`, but nobody is answered: another owner will get every request again. */

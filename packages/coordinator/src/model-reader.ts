@@ -14,6 +14,8 @@ export interface ModelReader {
   folders(): Promise<readonly RepositoryFolder[]>;
   /** Throws a NereidError that says what is wrong with the model. */
   read(name: string): Promise<ModelSource>;
+  /** The model's folder. Throws a NereidError where there is none. */
+  directory(name: string): Promise<string>;
   /** Version folders that are there, ascending: what a model's record tells where `read` fails. */
   versions(name: string): Promise<readonly string[]>;
 }
@@ -32,6 +34,7 @@ export function repositoryReader(repositories: readonly string[], options: ReadM
   return {
     folders: async () => (await listModels(repositories)).map(({ name, conflict }) => ({ name, conflict })),
     read: async (name) => readModel(await find(name), options),
+    directory: async (name) => (await find(name)).directory,
     versions: async (name) => modelVersions((await find(name)).directory),
   };
 }

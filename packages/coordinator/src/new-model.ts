@@ -1,6 +1,12 @@
 /** Models at the moment at which a coordinator begins to own them. */
-import { type ModelRecord, type ModelSource, modelSignature, unsupportedReason } from '@nereid/config';
-import { type Epoch, errorInfo, UNLOADED } from '@nereid/protocol';
+import {
+  type ModelConfig,
+  type ModelRecord,
+  type ModelSource,
+  modelSignature,
+  unsupportedReason,
+} from '@nereid/config';
+import { type Epoch, ERROR_TABLE, errorInfo, UNLOADED } from '@nereid/protocol';
 import { createScheduler } from '@nereid/scheduler';
 import type { ModelPhase, OwnedModel, OwnedVersion } from './owned-model.ts';
 
@@ -21,7 +27,7 @@ export function loadedModel(source: ModelSource, epoch: Epoch, held: OwnedModel 
  * it was unloaded on purpose, unless it is to be loaded `anew`. Undefined for one that is to be loaded.
  */
 export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean): OwnedModel | undefined {
-  const { name, config, labels, contentHash } = record;
+  const { name, config, labels, contentHash, strategies } = record;
   const served = record.versions.some(({ state }) => state === 'READY');
   if (!served && (anew || record.versions.length === 0 || record.versions.some(({ reason }) => reason !== UNLOADED))) {
     return undefined;
@@ -29,7 +35,8 @@ export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean):
   const selected = served ? record.versions.filter(({ reason }) => reason !== UNLOADED) : record.versions;
   const versions = selected.map(({ version }) => version);
   // Its files are the workers' and not read here.
-  const source: ModelSource = { name, directory: '', config, labels, versions, contentHash };
+  const files = { name, directory: '', config, labels, versions, contentHash };
+  const source: ModelSource = strategies === undefined ? files : { ...files, strategies };
   return {
     ...ownedModel(source, epoch, served ? 'serving' : 'unloaded', selected.map(ownedVersion)),
     formerVersions: record.versions.map(({ version }) => version).filter((version) => !versions.includes(version)),
@@ -38,7 +45,15 @@ export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean):
 }
 
 function ownedVersion({ version, state, reason }: ModelRecord['versions'][number]): OwnedVersion {
-  return { version, state, reason, queue: undefined, statistics: undefined, hideMetrics: undefined };
+  return {
+    version,
+    state,
+    reason,
+    strategy: undefined,
+    queue: undefined,
+    statistics: undefined,
+    hideMetrics: undefined,
+  };
 }
 
 function ownedModel(
@@ -62,10 +77,13 @@ function ownedModel(
   };
 }
 
-/** Why a model is not to be served as configured, asked of the config and of the scheduler. */
+/** Why a model is not to be served as configured, as its state tells, asked of the config and of the scheduler. */
 export function unsupportedText({ config }: ModelSource): string | undefined {
-  const reason = unsupportedReason(config);
-  if (reason !== undefined) return reason;
+  const reason = unsupportedReason(config) ?? refusedByScheduler(config);
+  return reason === undefined ? undefined : `${ERROR_TABLE.UNSUPPORTED.label}: ${reason}`;
+}
+
+function refusedByScheduler(config: ModelConfig): string | undefined {
   try {
     createScheduler(config);
     return undefined;

@@ -8,6 +8,7 @@ import {
   type VersionDescription,
   type VersionState,
 } from '@nereid/protocol';
+import type { LoadedStrategy } from './batching-strategy.ts';
 import type { ModelStatistics } from './model-statistics.ts';
 import type { VersionQueue } from './version-queue.ts';
 
@@ -24,6 +25,8 @@ export interface OwnedVersion {
   readonly version: string;
   state: VersionState;
   reason: string;
+  /** Before it has a queue and as long, where it has one. */
+  strategy: LoadedStrategy | undefined;
   /** From serving to unloaded. */
   queue: VersionQueue | undefined;
   /** As long as it has a queue: what was counted since it was loaded. */
@@ -98,6 +101,7 @@ export function modelRecord(model: OwnedModel): ModelRecord {
     versions: [...former, ...selected].sort((a, b) => compareVersions(a.version, b.version)),
     contentHash: source.contentHash,
     ...(gpus === 0 ? {} : { gpus }),
+    ...(source.strategies === undefined ? {} : { strategies: source.strategies }),
   };
 }
 

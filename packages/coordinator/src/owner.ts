@@ -3,7 +3,6 @@ import {
   compareEpochs,
   type DescribedMessage,
   type DoneMessage,
-  ERROR_TABLE,
   type ErrorInfo,
   errorInfo,
   type InferMessage,
@@ -22,6 +21,7 @@ import type { JobIntake } from './job-intake.ts';
 import { createLeases } from './leases.ts';
 import { abandonQueues, closeQueues, openQueues, type QueueLimits } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
+import { closeStrategies, openStrategies } from './model-strategies.ts';
 import { createModelWorkers } from './model-workers.ts';
 import { loadedModel, unsupportedText } from './new-model.ts';
 import {
@@ -242,9 +242,11 @@ export function createOwner(parts: OwnerParts): Owner {
     models.set(name, model);
     await publish(modelRecord(model));
     log.info({ model: name, versions: source.versions }, 'loading model');
-    const unsupported = unsupportedText(source);
-    if (unsupported === undefined) await loadOnWorkers(model);
-    else setStates(model, 'UNAVAILABLE', `${ERROR_TABLE.UNSUPPORTED.label}: ${unsupported}`);
+    if (source.warning !== undefined) log.warn({ model: name }, source.warning);
+    const refusal = unsupportedText(source) ?? (await openStrategies(model, source.directory, parts));
+    if (!isOwned(model)) closeStrategies(model);
+    if (refusal === undefined) await loadOnWorkers(model);
+    else setStates(model, 'UNAVAILABLE', refusal);
     if (model.versions.some(({ state }) => state !== 'READY')) return fail(model);
     model.phase = 'serving';
     openQueues(model, queueParts);
@@ -272,6 +274,7 @@ export function createOwner(parts: OwnerParts): Owner {
   /** All or nothing: where one version failed, those that loaded are dropped again. */
   const fail = async (model: OwnedModel): Promise<never> => {
     model.phase = 'failed';
+    closeStrategies(model);
     const text = loadFailure(model);
     workers.tellAll(model, 'unload');
     await conditions.wait(() => parts.stopping() || !isOwned(model) || unloadSettled(model));

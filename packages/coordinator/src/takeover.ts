@@ -4,6 +4,7 @@ import type { Directory } from '@nereid/transport';
 import type { Leases } from './leases.ts';
 import { type ModelQueuesParts, openQueues } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
+import { closeStrategies, openStrategies } from './model-strategies.ts';
 import type { ModelWorkers } from './model-workers.ts';
 import { recordedModel } from './new-model.ts';
 import type { OwnedModel } from './owned-model.ts';
@@ -72,6 +73,21 @@ export function createTakeover(parts: TakeoverParts): Takeover {
     if (isOwned(model) && contentHash !== model.source.contentHash) await parts.load(model.name);
   };
 
+  /** Opens its strategies, if it has any. Where that fails it is to be loaded, which then fails with the reason. */
+  const canGoOn = async (model: OwnedModel): Promise<boolean> => {
+    if (model.phase !== 'serving' || model.source.strategies === undefined) return true;
+    const directory = await parts.reader.directory(model.name).catch(() => undefined);
+    const refusal = directory === undefined ? 'no folder' : await openStrategies(model, directory, parts);
+    const epoch = leases.epoch(model.name);
+    if (refusal === undefined && epoch !== undefined) {
+      // It may have been renewed meanwhile.
+      model.epoch = epoch;
+      return true;
+    }
+    closeStrategies(model);
+    return false;
+  };
+
   /** The model as its record says, now served here; undefined for one that is to be loaded. */
   const acquire = async (name: string, anew: boolean): Promise<OwnedModel | undefined> => {
     taking.add(name);
@@ -80,7 +96,8 @@ export function createTakeover(parts: TakeoverParts): Takeover {
       const epoch = leases.epoch(name);
       const record = directory.record(name);
       const model = record === undefined || epoch === undefined ? undefined : recordedModel(record, epoch, anew);
-      if (model !== undefined) goOn(model);
+      if (model === undefined || !(await canGoOn(model))) return undefined;
+      goOn(model);
       return model;
     } finally {
       taking.delete(name);

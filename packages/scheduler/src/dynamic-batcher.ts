@@ -1,11 +1,12 @@
 import { QUEUE_TIMEOUT } from '@nereid/protocol';
+import type { BatchStrategy } from './batch-strategy.ts';
 import { createFormingBatch } from './forming-batch.ts';
 import { createQueueAndPlaces } from './queue-and-places.ts';
 import type { QueuePolicies } from './queue-policy.ts';
 import { createReturningClients } from './returning-clients.ts';
 import type { CloseReason, Decision, QueuedRequest, Scheduler } from './schedule.ts';
 
-export interface DynamicBatcherOptions {
+export interface DynamicBatcherOptions<R extends QueuedRequest = QueuedRequest> {
   /** The model's max_batch_size, at least 1. */
   readonly rows_max: number;
   /** preferred_batch_size; empty means as many as fit. */
@@ -17,6 +18,7 @@ export interface DynamicBatcherOptions {
   /** Requests that may wait in all, also those that only wait for company; one more is refused. */
   readonly queue_max: number;
   readonly policies: QueuePolicies;
+  readonly strategy?: BatchStrategy<R> | undefined;
 }
 
 type Verdict =
@@ -33,7 +35,7 @@ type Verdict =
  * policy asks who still waits, to stand behind the batch that an instance runs, so that the instance
  * does not idle in between. It is sent when
  * 1. a prefix of it has a preferred size and its oldest request has not yet waited for the delay;
- * 2. it cannot grow: the next request does not fit or has another shape;
+ * 2. it cannot grow: the next request does not fit, has another shape or is kept out by the model's strategy;
  * 3. its oldest request has waited for the delay, or there is no delay and no client that has just been
  *    answered is waited for (returning-clients.ts).
  * Else it waits until that time is over. A client's own batch is never split.
@@ -45,13 +47,14 @@ type Verdict =
  * without a delay an instance waits for a moment where that fills its batch.
  */
 export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
-  options: DynamicBatcherOptions,
+  options: DynamicBatcherOptions<R>,
 ): Scheduler<R> {
   const fitting = options.preferred.filter((size) => size >= 1 && size <= options.rows_max);
   const rowsWanted = fitting.length === 0 ? options.rows_max : Math.max(...fitting);
   const waits = createQueueAndPlaces<R>(options);
   const { queue, instances } = waits;
-  const forming = createFormingBatch(queue, { rows_wanted: rowsWanted, preferred: new Set(fitting) });
+  const sizes = { rows_wanted: rowsWanted, preferred: new Set(fitting) };
+  const forming = createFormingBatch(queue, sizes, options.strategy);
   const returning = createReturningClients();
   /** The wake that the caller knows of, infinite for none. */
   let wishedUs = Number.POSITIVE_INFINITY;

@@ -1,6 +1,9 @@
+import type { BatchStrategy, StrategyBatch } from './batch-strategy.ts';
 import type { PriorityQueue } from './priority-queue.ts';
 import type { QueuePlace } from './queue-place.ts';
 import type { QueuedRequest } from './schedule.ts';
+
+type ClosedBy = 'full' | 'shape' | 'strategy';
 
 export interface BatchSizes {
   /** The largest preferred size that fits, else max_batch_size. Only one client's own batch exceeds it. */
@@ -21,19 +24,25 @@ export interface FormingBatch {
   /** Earliest arrival in it. */
   readonly oldestUs: number;
   /** Why nothing more can join, else undefined. */
-  readonly closed: 'full' | 'shape' | undefined;
+  readonly closed: ClosedBy | undefined;
   /** Brings it up to what waits now. */
   extend(): void;
   /** To be called when its requests were sent. */
   reset(): void;
 }
 
-export function createFormingBatch<R extends QueuedRequest>(queue: PriorityQueue<R>, sizes: BatchSizes): FormingBatch {
+/** `strategy` is asked of each request that size and shape let join. */
+export function createFormingBatch<R extends QueuedRequest>(
+  queue: PriorityQueue<R>,
+  sizes: BatchSizes,
+  strategy?: BatchStrategy<R>,
+): FormingBatch {
   let count = 0;
   let rows = 0;
   let preferredCount = 0;
   let oldestUs = Number.POSITIVE_INFINITY;
-  let closed: 'full' | 'shape' | undefined;
+  let closed: ClosedBy | undefined;
+  let begun: StrategyBatch<R> | undefined;
   let last: QueuePlace<R> | undefined;
 
   const join = (place: QueuePlace<R>) => {
@@ -45,6 +54,11 @@ export function createFormingBatch<R extends QueuedRequest>(queue: PriorityQueue
       if (rows + request.rows > sizes.rows_wanted) closed = 'full';
       else if (request.shapeKey !== last.request.shapeKey) closed = 'shape';
       if (closed !== undefined) return;
+    }
+    if (strategy !== undefined) {
+      begun ??= strategy();
+      if (!begun.include(request)) closed = 'strategy';
+      if (closed !== undefined && last !== undefined) return;
     }
     last = place;
     count++;
@@ -62,6 +76,8 @@ export function createFormingBatch<R extends QueuedRequest>(queue: PriorityQueue
     closed = undefined;
     last = undefined;
     queue.watch(undefined);
+    begun?.end();
+    begun = undefined;
   };
 
   return {

@@ -1,3 +1,4 @@
+export type { BatchStrategy, StrategyBatch } from './batch-strategy.ts';
 export {
   type BatchTimes,
   type ExecutionKind,

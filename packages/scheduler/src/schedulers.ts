@@ -1,15 +1,18 @@
 import { LIMITS, type ModelConfig, unsupportedScheduling } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
+import type { BatchStrategy } from './batch-strategy.ts';
 import { createDefaultScheduler } from './default-scheduler.ts';
 import { createDynamicScheduler } from './dynamic-batcher.ts';
 import { isExact, largestSize, queuePolicies } from './queue-policy.ts';
 import type { QueuedRequest, Scheduler } from './schedule.ts';
 
-export interface SchedulerOptions {
+export interface SchedulerOptions<R extends QueuedRequest = QueuedRequest> {
   /** Requests that may wait, all levels together, unless the config allows more in one of them. */
   readonly queue_max: number;
   /** Places of each instance, behind the batch that it runs, for batches that cannot grow any more. */
   readonly places_ahead: number;
+  /** The model's own; only dynamic batching asks it. */
+  readonly strategy?: BatchStrategy<R> | undefined;
 }
 
 /** True where requests may share an execution. */
@@ -34,7 +37,7 @@ export function preservesOrdering({ schedulingChoice: choice }: ModelConfig): bo
  */
 export function createScheduler<R extends QueuedRequest = QueuedRequest>(
   config: ModelConfig,
-  options: SchedulerOptions = { queue_max: LIMITS.requests_queued_max, places_ahead: 0 },
+  options: SchedulerOptions<R> = { queue_max: LIMITS.requests_queued_max, places_ahead: 0 },
 ): Scheduler<R> {
   const field = unsupportedScheduling(config);
   if (field !== undefined) {
@@ -53,5 +56,6 @@ export function createScheduler<R extends QueuedRequest = QueuedRequest>(
     // What the config allows is allowed, also where that is more.
     queue_max: Math.max(options.queue_max, largestSize(policies)),
     policies,
+    strategy: options.strategy,
   });
 }
