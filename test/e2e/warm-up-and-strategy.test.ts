@@ -15,6 +15,22 @@ const REMEMBERS = `
     if (requests.length === 1 && requests[0].id !== '') throw new Error('ran ' + seen);
     return requests.map(({ inputs }) => ({ outputs: { VALUE: inputs.get('VALUE') } }));
   }`;
+/** Answers with how many requests it was given at once. */
+const COUNTS = `
+  export const execute = (requests) => requests.map(({ inputs }) => {
+    const { datatype, shape, data } = inputs.get('VALUE');
+    return { outputs: { VALUE: { datatype, shape, data: data.map(() => requests.length) } } };
+  });`;
+/** Lets at most so many bytes of inputs together as modelInit reads from the configuration. */
+const VOLUME = `
+  let limit;
+  export function modelInit({ parameters }) { limit = Number(parameters.MAX_BATCH_VOLUME_BYTES.string_value); }
+  export const batchInit = () => ({ bytes: 0 });
+  export function include({ inputs }, batch) {
+    for (const { byteSize } of inputs.values()) batch.bytes += byteSize;
+    return batch.bytes <= limit;
+  }`;
+const DELAYED = 'dynamic_batching { max_queue_delay_microseconds: 60000000 }';
 const FAILS = 'export const execute = (requests) => requests.map(() => new Error("too cold"));';
 const sample = (source: string, more: string) =>
   `model_warmup { name: "some" ${more} inputs { key: "VALUE" value { data_type: TYPE_INT32 dims: 1 ${source} } } }`;
@@ -32,6 +48,11 @@ describe.each(MODES)('in mode %s', (mode) => {
     writeFileSync(join(folder.path, 'warm', 'warmup', 'seven'), Int32Array.of(7));
     folder.addJavaScript('cold', FAILS, sample('random_data: true', 'batch_size: 1'));
     folder.addJavaScript('fileless', REMEMBERS, sample('input_data_file: "none"', 'batch_size: 1'));
+    const limit = 'parameters { key: "MAX_BATCH_VOLUME_BYTES" value { string_value: "16" } }';
+    for (const name of ['volume', 'library', 'faulty']) folder.addJavaScript(name, COUNTS, `${DELAYED} ${limit}`, 8);
+    writeFileSync(join(folder.path, 'volume', 'strategy.mjs'), VOLUME);
+    writeFileSync(join(folder.path, 'library', 'batchstrategy.so'), '');
+    writeFileSync(join(folder.path, 'faulty', 'strategy.mjs'), 'export function include() { throw new Error("no"); }');
     served = await deploy(mode, [folder.path], ['--strict-readiness=false', '--exit-on-error=false']);
   });
   afterAll(async () => {
@@ -56,12 +77,41 @@ describe.each(MODES)('in mode %s', (mode) => {
 
   test.each([
     ['cold', "Invalid argument: failed to run warmup sample 'some': too cold"],
+    ['library', "Invalid argument: model 'library' cannot be loaded with its batching strategy: 'batchstrategy.so'"],
     ['fileless', "Invalid argument: warmup sample 'some' of model 'fileless' cannot be run: failed to open text file"],
-  ])('a model whose sample fails is not loaded, which the index says: %s', async (name, reason) => {
+  ])('a model whose sample or strategy fails is not loaded, which the index says: %s', async (name, reason) => {
     const index = async (): Promise<{ name: string; state?: string; reason?: string }[]> =>
       JSON.parse(await (await fetch(`${served.http}/v2/repository/index`, { method: 'POST' })).text());
     const model = async () => (await index()).find((entry) => entry.name === name);
     await eventually('it has failed', async () => (await model())?.state === 'UNAVAILABLE');
     expect((await model())?.reason).toContain(reason);
+  });
+
+  /** Asks with so many rows; how many requests were run together. */
+  async function together(model: string, rows: number): Promise<unknown> {
+    const data = Array.from({ length: rows }, () => 0);
+    const answer = await infer(served.http, model, oneInput('VALUE', 'INT32', [rows, 1], data));
+    expect(answer.error).toBeUndefined();
+    return answer.outputs.get('VALUE')?.data?.[0];
+  }
+
+  test('a strategy closes batches: by the bytes of their inputs, long before the delay', async () => {
+    await eventually('the model is ready', async () => (await fetch(`${served.http}/v2/models/volume/ready`)).ok);
+    const three = [together('volume', 2), together('volume', 2), together('volume', 2)];
+    // Answered once all are there: the third does not fit.
+    await Promise.race(three);
+    // More bytes than may go together: it closes what waits, and goes alone.
+    expect(await together('volume', 5)).toBe(1);
+    expect((await Promise.all(three)).sort()).toEqual([1, 2, 2]);
+    const labels = { model: 'volume', reason: 'strategy' };
+    await eventually(
+      'all are counted',
+      async () => (await metric(served.metrics, 'nereid_batch_size_count', labels)) === 3,
+    );
+  });
+
+  test('one that throws never fails a request: each goes alone', async () => {
+    await eventually('the model is ready', async () => (await fetch(`${served.http}/v2/models/faulty/ready`)).ok);
+    expect(await Promise.all([together('faulty', 1), together('faulty', 1)])).toEqual([1, 1]);
   });
 });
