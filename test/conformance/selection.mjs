@@ -13,8 +13,10 @@ export const PORTS = readdirSync(PORTED_MODELS).sort();
 
 /** The groups of cases (files in `cases`) whose subject is served. */
 const GROUPS = [
+  'batching',
   'binary_http',
   'classification_http',
+  'concurrency',
   'config_http',
   'errors_http',
   'errors_grpc',
@@ -28,7 +30,9 @@ const GROUPS = [
   'metrics',
   'models_http',
   'parameters_http',
+  'priority',
   'protocol_http',
+  'queue',
   'rate_limit',
   'repository_refused',
   'restricted',
@@ -46,10 +50,6 @@ const GROUPS = [
 const LEFT_OUT_MODELS = [
   { what: 'sequences', applies: (config) => /^sequence_batching/m.test(config) },
   { what: 'ensembles', applies: (config) => /^ensemble_scheduling/m.test(config) },
-  {
-    what: 'priorities or queue timeouts',
-    applies: (config) => /priority_levels|default_timeout_microseconds/.test(config),
-  },
   { what: 'the response cache', applies: (config) => /^response_cache/m.test(config) },
 ];
 
