@@ -1,6 +1,8 @@
 /** What can expire. `heapIndex` belongs to the heap, -1 outside it. */
 export interface Expiring {
   readonly expiresUs: number;
+  /** The lesser goes first among equals. */
+  readonly order: number;
   heapIndex: number;
 }
 
@@ -12,6 +14,9 @@ export interface ExpiryHeap<E extends Expiring> {
   /** One that is not in it is ignored. */
   remove(entry: E): void;
 }
+
+const isBefore = (a: Expiring, b: Expiring): boolean =>
+  a.expiresUs < b.expiresUs || (a.expiresUs === b.expiresUs && a.order < b.order);
 
 export function createExpiryHeap<E extends Expiring>(): ExpiryHeap<E> {
   const entries: E[] = [];
@@ -26,7 +31,7 @@ export function createExpiryHeap<E extends Expiring>(): ExpiryHeap<E> {
     while (index > 0) {
       const above = (index - 1) >> 1;
       const parent = entries[above];
-      if (parent === undefined || parent.expiresUs <= entry.expiresUs) break;
+      if (parent === undefined || isBefore(parent, entry)) break;
       put(parent, index);
       index = above;
     }
@@ -39,11 +44,11 @@ export function createExpiryHeap<E extends Expiring>(): ExpiryHeap<E> {
       let below = 2 * index + 1;
       let child = entries[below];
       const right = entries[below + 1];
-      if (right !== undefined && child !== undefined && right.expiresUs < child.expiresUs) {
+      if (right !== undefined && child !== undefined && isBefore(right, child)) {
         below++;
         child = right;
       }
-      if (child === undefined || child.expiresUs >= entry.expiresUs) break;
+      if (child === undefined || isBefore(entry, child)) break;
       put(child, index);
       index = below;
     }

@@ -19,31 +19,27 @@ export interface QueueLevels<R extends QueuedRequest> {
 
 /** Levels that are kept though nobody waits in them. */
 const LEVELS_IDLE_MAX = 64;
+/** Levels that stand in one array: what has to move where one comes or goes. */
+const CHUNK_LEVELS_MAX = 512;
 
 export function createQueueLevels<R extends QueuedRequest>(policies: QueuePolicies): QueueLevels<R> {
   const known = new Map<number, QueueLevel<R>>();
-  /** Those in which somebody waits, ascending. */
-  const busy: QueueLevel<R>[] = [];
+  /** Those in which somebody waits, ascending, in chunks; only the last one left may be empty. */
+  const chunks: QueueLevel<R>[][] = [[]];
+  let busy = 0;
 
-  /** Where the level stands among the busy ones, or would stand. */
-  const position = (number: number): number => {
-    let low = 0;
-    let high = busy.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      const level = busy[middle];
-      if (level !== undefined && level.number < number) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  };
+  /** The chunk that the level stands in, or would stand in. */
+  const chunkOf = (number: number): number =>
+    chunks.length < 2 ? 0 : Math.max(0, countUpTo(chunks, (chunk) => (chunk[0]?.number ?? 0) <= number) - 1);
 
   return {
     get first() {
-      return busy[0];
+      return chunks[0]?.[0];
     },
-    after(level) {
-      return busy[position(level.number) + 1];
+    after({ number }) {
+      const index = chunkOf(number);
+      const chunk = chunks[index] ?? [];
+      return chunk[countUpTo(chunk, (level) => level.number <= number)] ?? chunks[index + 1]?.[0];
     },
     get(number) {
       const level = known.get(number);
@@ -53,15 +49,35 @@ export function createQueueLevels<R extends QueuedRequest>(policies: QueuePolici
       return made;
     },
     filled(level) {
-      const index = position(level.number);
-      if (index === busy.length) busy.push(level);
-      else busy.splice(index, 0, level);
+      busy++;
+      const index = chunkOf(level.number);
+      const chunk = chunks[index] ?? [];
+      const at = countUpTo(chunk, ({ number }) => number < level.number);
+      if (at === chunk.length) chunk.push(level);
+      else chunk.splice(at, 0, level);
+      if (chunk.length > CHUNK_LEVELS_MAX) chunks.splice(index + 1, 0, chunk.splice(CHUNK_LEVELS_MAX / 2));
     },
     emptied(level) {
-      const index = position(level.number);
-      if (index === busy.length - 1) busy.pop();
-      else busy.splice(index, 1);
-      if (known.size - busy.length > LEVELS_IDLE_MAX) known.delete(level.number);
+      busy--;
+      const index = chunkOf(level.number);
+      const chunk = chunks[index] ?? [];
+      if (chunk.length > 1) chunk.splice(chunk.indexOf(level), 1);
+      else if (chunks.length > 1) chunks.splice(index, 1);
+      else chunk.pop();
+      if (known.size - busy > LEVELS_IDLE_MAX) known.delete(level.number);
     },
   };
+}
+
+/** How many there are up to the last of which it holds; beyond that one it holds of none. */
+function countUpTo<T>(sorted: readonly T[], holds: (entry: T) => boolean): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const entry = sorted[middle];
+    if (entry !== undefined && holds(entry)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

@@ -36,9 +36,9 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'instance-free'; readonly instance: InstanceKey }
   /** Forget the instance and all its free places. */
   | { readonly type: 'instance-lost'; readonly instance: InstanceKey }
-  /** Nothing more arrives: what waits need not wait for company. */
   /** A batch of so many requests has been answered, which ran for so long. */
   | { readonly type: 'answered'; readonly requests: number; readonly runUs: number }
+  /** Nothing more arrives: what waits need not wait for company. */
   | { readonly type: 'draining' }
   | { readonly type: 'time' };
 

@@ -2,31 +2,34 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createDefaultScheduler } from './default-scheduler.ts';
 import { createDynamicScheduler } from './dynamic-batcher.ts';
+import { LEVELS_MANY, type Played, play, ROWS_MAX, script } from './fixture-play.ts';
 import { queuedRequest } from './fixture-request.ts';
-import { NO_POLICIES } from './queue-policy.ts';
-import type { Decision, QueuedRequest, ScheduleEvent, Scheduler } from './schedule.ts';
+import { NO_POLICIES, NO_POLICY, type QueuePolicies } from './queue-policy.ts';
+import type { QueuedRequest } from './schedule.ts';
 
-const ROWS_MAX = 8;
-/** What a batch takes, as the scheduler is told; it may hold another for a quarter of that. */
-const RUN_US = 800;
+const policy = fc.record({
+  size_max: fc.constantFrom(undefined, undefined, 1, 2, 5),
+  timeout_us: fc.constantFrom(0, 50, 300, 1000),
+  overridable: fc.boolean(),
+  action: fc.constantFrom('reject' as const, 'delay' as const),
+});
 
-const action = fc.oneof(
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      do: fc.constant('arrive' as const),
-      rows: fc.integer({ min: 1, max: ROWS_MAX }),
-      shape: fc.constantFrom('', 'a', 'b'),
+const policies: fc.Arbitrary<QueuePolicies> = fc
+  .record({
+    levels: fc.constantFrom(0, 1, 3, LEVELS_MANY),
+    usual: fc.integer({ min: 1, max: 3 }),
+    default: policy,
+    own: fc.uniqueArray(fc.tuple(fc.integer({ min: 1, max: 3 }), policy), {
+      selector: ([level]) => level,
+      maxLength: 2,
     }),
-  },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('cancel' as const), pick: fc.nat(200) }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('finish' as const), pick: fc.nat(200) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('lose' as const), pick: fc.nat(3) }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('advance' as const), us: fc.integer({ min: 0, max: 900 }) }) },
-);
-type Action = typeof action extends fc.Arbitrary<infer A> ? A : never;
-
-const script = fc.array(action, { maxLength: 120 });
+  })
+  .map(({ levels, usual, own, ...given }) => ({
+    levels,
+    default_level: Math.min(levels, usual),
+    default: given.default,
+    by_level: new Map(own.filter(([level]) => level <= levels)),
+  }));
 
 const options = fc.record({
   rows_max: fc.integer({ min: 1, max: ROWS_MAX }),
@@ -34,177 +37,47 @@ const options = fc.record({
   delay_us: fc.constantFrom(0, 1, 100, 2500),
   places_ahead: fc.constantFrom(0, 1),
   queue_max: fc.constantFrom(3, 1000),
-  policies: fc.constant(NO_POLICIES),
+  policies: fc.oneof(fc.constant(NO_POLICIES), policies),
 });
 
-interface Played {
-  readonly batches: readonly { readonly batch: readonly QueuedRequest[]; readonly atUs: number }[];
-  readonly arrived: readonly string[];
-  readonly cancelled: readonly string[];
-  readonly rejected: readonly string[];
-  readonly longestWaitUs: number;
-}
-
-/** Plays a script against three instances, then lets all drain; checks each decision as it comes. */
-function play(scheduler: Scheduler, actions: readonly Action[], placesEach = 1): Played {
-  let nowUs = 0;
-  let wakeUs: number | undefined;
-  let longestWaitUs = 0;
-  const free = new Map<string, number>([
-    ['i0', 0],
-    ['i1', 0],
-    ['i2', 0],
-  ]);
-  const running: string[] = [];
-  const queued = new Map<string, QueuedRequest>();
-  const batches: { batch: readonly QueuedRequest[]; atUs: number }[] = [];
-  const arrived: string[] = [];
-  const cancelled: string[] = [];
-  const rejected: string[] = [];
-
-  const apply = (decision: Decision) => {
-    if (decision.type === 'wake') {
-      expect(decision.atUs).toBeGreaterThan(nowUs);
-      wakeUs = decision.atUs;
-    } else if (decision.type === 'reject') {
-      expect(queued.delete(decision.request.id)).toBe(true);
-      rejected.push(decision.request.id);
-    } else {
-      const places = free.get(decision.instance) ?? 0;
-      expect(places).toBeGreaterThan(0);
-      free.set(decision.instance, places - 1);
-      running.push(decision.instance);
-      for (const request of decision.batch) {
-        expect(queued.delete(request.id)).toBe(true);
-        longestWaitUs = Math.max(longestWaitUs, nowUs - request.arrivedUs);
-      }
-      batches.push({ batch: decision.batch, atUs: nowUs });
-    }
-  };
-  const step = (event: ScheduleEvent) => {
-    for (const decision of scheduler.step(event, nowUs)) apply(decision);
-    expect(scheduler.waiting).toBe(queued.size);
-  };
-  const freed = (instance: string) => {
-    free.set(instance, (free.get(instance) ?? 0) + 1);
-    step({ type: 'instance-free', instance });
-  };
-  const advance = (untilUs: number) => {
-    while (wakeUs !== undefined && wakeUs <= untilUs) {
-      nowUs = wakeUs;
-      wakeUs = undefined;
-      step({ type: 'time' });
-    }
-    nowUs = untilUs;
-  };
-  for (const instance of [...free.keys()]) {
-    for (let place = 0; place < placesEach; place++) freed(instance);
-  }
-  for (const given of actions) {
-    switch (given.do) {
-      case 'arrive': {
-        const request = queuedRequest({
-          id: `r${arrived.length}`,
-          rows: given.rows,
-          shapeKey: given.shape,
-          arrivedUs: nowUs,
-        });
-        arrived.push(request.id);
-        queued.set(request.id, request);
-        step({ type: 'arrived', request });
-        break;
-      }
-      case 'cancel': {
-        const id = `r${given.pick}`;
-        if (queued.delete(id)) cancelled.push(id);
-        step({ type: 'cancelled', id });
-        break;
-      }
-      case 'finish': {
-        const [instance] = running.splice(given.pick % Math.max(1, running.length), 1);
-        if (instance === undefined) break;
-        step({ type: 'answered', requests: 1 + (given.pick % ROWS_MAX), runUs: RUN_US });
-        freed(instance);
-        break;
-      }
-      case 'lose': {
-        const instance = `i${given.pick % 3}`;
-        const outstanding = running.filter((other) => other === instance).length;
-        for (let place = 0; place < outstanding; place++) running.splice(running.indexOf(instance), 1);
-        free.set(instance, 0);
-        step({ type: 'instance-lost', instance });
-        freed(instance);
-        break;
-      }
-      case 'advance':
-        advance(nowUs + given.us);
-        break;
-    }
-  }
-  // Everything drains once runs end and time goes on.
-  for (let round = 0; queued.size > 0 && round < 10_000; round++) {
-    const instance = running.shift();
-    if (instance !== undefined) freed(instance);
-    else advance(nowUs + 100);
-  }
-  expect(queued.size).toBe(0);
-  return { batches, arrived, cancelled, rejected, longestWaitUs };
-}
-
-/** Each request ended exactly once, and those that ran did so in order of arrival. */
-function checkOutcomes(played: Played): void {
-  const ran = played.batches.flatMap(({ batch }) => batch.map((request) => request.id));
-  expect([...ran, ...played.cancelled, ...played.rejected].sort()).toEqual([...played.arrived].sort());
-  const numbers = ran.map((id) => Number(id.slice(1)));
-  expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
+/** Each request ended exactly once. */
+function checkOutcomes({ outcomes, arrived }: Played): void {
+  expect([...outcomes.keys()].sort()).toEqual([...arrived].sort());
 }
 
 describe('every scheduler', () => {
-  test('dynamic: rows bounded, one shape, FIFO, nobody lost, all drains', () => {
+  test('dynamic: rows bounded, one shape, in order of level and arrival, time-outs at their time, nobody lost', () => {
     fc.assert(
       fc.property(options, script, (given, actions) => {
-        const played = play(createDynamicScheduler(given), actions, 1 + given.places_ahead);
+        const preferred = given.preferred.filter((size) => size <= given.rows_max);
+        const wanted = preferred.length === 0 ? given.rows_max : Math.max(...preferred);
+        const played = play(createDynamicScheduler(given), actions, { ...given, preferred, rows_wanted: wanted });
         checkOutcomes(played);
-        const fitting = given.preferred.filter((size) => size <= given.rows_max);
-        const wanted = fitting.length === 0 ? given.rows_max : Math.max(...fitting);
-        for (const { batch } of played.batches) {
+        for (const batch of played.batches) {
           const rows = batch.reduce((sum, request) => sum + request.rows, 0);
           expect(batch.length === 1 || rows <= wanted).toBe(true);
           expect(new Set(batch.map((request) => request.shapeKey)).size).toBe(1);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: 600 },
     );
   });
 
-  test('default: single requests, FIFO, nobody lost, all drains', () => {
+  test('default: single requests, in order of arrival, no time-outs, nobody lost', () => {
     fc.assert(
       fc.property(script, (actions) => {
-        const played = play(createDefaultScheduler({ queue_max: 1000 }), actions);
+        const given = {
+          policies: NO_POLICIES,
+          queue_max: 1000,
+          delay_us: 0,
+          places_ahead: 0,
+          rows_wanted: 1,
+          preferred: [],
+        };
+        const played = play(createDefaultScheduler(given), actions, given);
         checkOutcomes(played);
-        for (const { batch } of played.batches) expect(batch).toHaveLength(1);
+        for (const batch of played.batches) expect(batch).toHaveLength(1);
       }),
-    );
-  });
-
-  test('dynamic: with an instance always free nobody waits longer than the delay', () => {
-    fc.assert(
-      fc.property(
-        options,
-        fc.array(fc.tuple(fc.integer({ min: 0, max: 900 }), fc.integer({ min: 1, max: ROWS_MAX })), { maxLength: 60 }),
-        (given, arrivals) => {
-          const finish: Action = { do: 'finish', pick: 0 };
-          const actions = arrivals.flatMap(([us, rows]): Action[] => [
-            { do: 'arrive', rows, shape: '' },
-            ...[finish, finish, finish],
-            { do: 'advance', us },
-            ...[finish, finish, finish],
-          ]);
-          // Few arrivals at a time and three instances that are freed all the time: one is always free.
-          const played = play(createDynamicScheduler({ ...given, queue_max: 1000 }), actions, 1 + given.places_ahead);
-          expect(played.longestWaitUs).toBeLessThanOrEqual(given.delay_us === 0 ? RUN_US / 4 : given.delay_us);
-        },
-      ),
     );
   });
 });
@@ -243,5 +116,55 @@ describe('a queue of 60,000', () => {
     expect(scheduler.waiting).toBe(QUEUED);
     while (scheduler.waiting > 0) scheduler.step({ type: 'instance-free', instance: 'a' }, 1_000);
     expect(count.looks).toBeLessThanOrEqual(QUEUED * 5);
+  });
+
+  test('over 60,000 levels, with time-outs: all in order, each looked at a bounded number of times', () => {
+    const count = { looks: 0 };
+    const policy = { ...NO_POLICY, timeout_us: 1_000, action: 'delay' as const };
+    const scheduler = createDynamicScheduler({
+      rows_max: 64,
+      preferred: [],
+      delay_us: 0,
+      places_ahead: 0,
+      queue_max: QUEUED,
+      policies: { levels: LEVELS_MANY, default_level: 1, default: policy, by_level: new Map() },
+    });
+    // By a prime, so that they come in no order.
+    const levels = Array.from({ length: QUEUED }, (_, index) => 1 + ((index * 7_919) % QUEUED));
+    for (const [index, priority] of levels.entries()) {
+      const request = Object.assign(countedRequest(`r${index}`, count), { priority });
+      scheduler.step({ type: 'arrived', request }, 0);
+    }
+    expect(scheduler.step({ type: 'time' }, 1_000)).toEqual([]);
+    const served: number[] = [];
+    while (scheduler.waiting > 0) {
+      for (const decision of scheduler.step({ type: 'instance-free', instance: 'a' }, 2_000)) {
+        if (decision.type === 'dispatch') served.push(...decision.batch.map(({ priority }) => priority));
+      }
+    }
+    expect(served).toEqual(levels.toSorted((a, b) => a - b));
+    expect(count.looks).toBeLessThanOrEqual(QUEUED * 5);
+  });
+
+  test('a batch that waits for company is formed anew where a higher level comes, and no more than it is', () => {
+    const ROWS = 64;
+    const count = { looks: 0 };
+    const scheduler = createDynamicScheduler({
+      rows_max: ROWS,
+      preferred: [],
+      delay_us: 1_000,
+      places_ahead: 0,
+      queue_max: QUEUED,
+      policies: { ...NO_POLICIES, levels: LEVELS_MANY, default_level: LEVELS_MANY },
+    });
+    scheduler.step({ type: 'instance-free', instance: 'a' }, 0);
+    let arrivals = 0;
+    const arrive = (priority: number) => {
+      const request = Object.assign(countedRequest(`r${arrivals++}`, count), { priority });
+      return scheduler.step({ type: 'arrived', request }, 0);
+    };
+    for (let level = ROWS; level > 1; level--) expect(arrive(level)).toHaveLength(level === ROWS ? 1 : 0);
+    expect(arrive(1)).toHaveLength(1);
+    expect(count.looks).toBeLessThanOrEqual((ROWS + 1) * ROWS * 2);
   });
 });
