@@ -84,6 +84,9 @@ export const MODELS = [
   identity('identity_2d', 'FP32', [-1, -1]),
   identity('identity_batched_fp32', 'FP32', [-1, 2], { batchMax: 4 }),
   identity('identity_batched_bytes', 'BYTES', [-1], { batchMax: 4 }),
+  // Requests of any shapes in a batch, which ONNX gets as one run of elements and JavaScript one by one.
+  identity('fuzz_ragged_text', 'BYTES', [-1, -1], { batchMax: 8 }),
+  identity('fuzz_ragged', 'FP32', [-1, 3], { batchMax: 8 }),
   // JavaScript: any bytes, BF16, and what reaches a model of a request's parameters.
   identity('fuzz_bytes', 'BYTES', [-1], { batchMax: 4, anyBytes: true }),
   identity('fuzz_bf16', 'BF16'),

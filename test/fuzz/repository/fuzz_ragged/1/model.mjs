@@ -1,0 +1,1 @@
+export const execute = (requests) => requests.map(({ inputs }) => ({ outputs: { OUTPUT: inputs.get('INPUT') } }));
