@@ -9,6 +9,11 @@ import type { InstanceLoad } from './backend.ts';
 
 type Provider = InferenceSession.ExecutionProviderConfig;
 
+interface Accelerator {
+  readonly name: string;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
 const GRAPH_LEVELS = new Map<number, 'disabled' | 'basic' | 'extended' | 'all'>([
   [-1, 'basic'],
   [0, 'all'],
@@ -55,23 +60,51 @@ function wholeNumber(model: string, key: string, text: string | undefined): numb
   return Number(text);
 }
 
-/** onnxruntime-node has no fallback of its own between providers: what is named must load. */
-function providers(load: InstanceLoad): Provider[] {
-  const { config, device } = load;
-  const accelerators = config.optimization?.executionAccelerators;
-  const wanted = device.kind === 'gpu' ? accelerators?.gpuExecutionAccelerator : accelerators?.cpuExecutionAccelerator;
+/** Names as Triton has them (onnxruntime.cc); those of GPUs count on GPU instances only. */
+const GPU_ACCELERATORS: readonly string[] = ['tensorrt', 'cuda'];
+const CPU_ACCELERATORS: readonly string[] = ['openvino'];
+
+/**
+ * In the order in which nodes of the graph are offered to them. What is named must load: onnxruntime-node does not
+ * fall back from one to the next, so an instance that is for a GPU is never on the CPU instead. Of an instance of kind
+ * KIND_MODEL the backend decides: the CPU, as Triton's does.
+ */
+function providers({ config, device }: InstanceLoad): Provider[] {
+  const { gpuExecutionAccelerator = [], cpuExecutionAccelerator = [] } =
+    config.optimization?.executionAccelerators ?? {};
   const list: Provider[] = [];
-  for (const { name } of wanted ?? []) {
-    if (device.kind === 'gpu' && name === 'tensorrt') list.push({ name: 'tensorrt', deviceId: device.id });
-    else if (name !== 'cuda') {
-      throw new NereidError(
-        'UNSUPPORTED',
-        `model '${config.name}' wants execution accelerator '${name}' on ${device.kind.toUpperCase()}, ` +
-          'which onnxruntime-node does not have; remove it from optimization.execution_accelerators',
-      );
+  if (device.kind === 'gpu') {
+    for (const accelerator of gpuExecutionAccelerator) {
+      checkAccelerator(config.name, accelerator, GPU_ACCELERATORS);
+      if (accelerator.name === 'tensorrt') list.push({ name: 'tensorrt', deviceId: device.id });
     }
+    list.push({ name: 'cuda', deviceId: device.id });
   }
-  if (device.kind === 'gpu') list.push({ name: 'cuda', deviceId: device.id });
+  for (const accelerator of cpuExecutionAccelerator) {
+    checkAccelerator(config.name, accelerator, CPU_ACCELERATORS);
+    throw new NereidError(
+      'UNSUPPORTED',
+      `model '${config.name}' wants execution accelerator '${accelerator.name}' on the CPU, which onnxruntime-node ` +
+        'does not have; remove it from optimization.execution_accelerators',
+    );
+  }
   list.push('cpu');
   return list;
+}
+
+/** onnxruntime-node hands its providers a device and nothing else. */
+function checkAccelerator(model: string, { name, parameters }: Accelerator, known: readonly string[]): void {
+  if (!known.includes(name)) {
+    const text = `unknown Execution Accelerator '${name}' is requested`;
+    throw new NereidError('INVALID_ARG', `model '${model}': ${text}; known are ${known.join(', ')}`);
+  }
+  for (const [key, value] of Object.entries(parameters)) {
+    // What it does anyway.
+    if (name === 'tensorrt' && key === 'precision_mode' && value === 'FP32') continue;
+    throw new NereidError(
+      'UNSUPPORTED',
+      `model '${model}': parameter '${key}' of execution accelerator '${name}' cannot be passed on by ` +
+        'onnxruntime-node; remove it from optimization.execution_accelerators',
+    );
+  }
 }

@@ -78,6 +78,7 @@ export function serverOptions(
     lane: options.lane,
     timeScale: options.timeScale,
     ...(options.workerModels.length === 0 ? {} : { workerModels: options.workerModels }),
+    ...(env.CUDA_VISIBLE_DEVICES === undefined ? {} : { cudaVisibleDevices: env.CUDA_VISIBLE_DEVICES }),
     maxBytesInFlight: options.maxBytesInFlight,
     allowClientShm: options.allowClientShm,
     ...(options.allowHttp ? { http: httpOptions(options) } : {}),

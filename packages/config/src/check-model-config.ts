@@ -21,6 +21,8 @@ export interface CheckOptions {
   readonly gpus: number | undefined;
   /** Inputs and outputs are left out: they may still be completed from the model's file. */
   readonly withoutTensors?: boolean;
+  /** Instance groups are left out: in Triton what is wrong with them fails the load, not the poll. */
+  readonly withoutInstances?: boolean;
 }
 
 /**
@@ -61,8 +63,9 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
   if (config.modelTransactionPolicy?.decoupled === true && config.responseCache?.enable === true) {
     refuse('response_cache', `the answers of a decoupled model cannot be cached: ${name} enables 'response_cache'`);
   }
-  if (!isEnsemble(config)) checkInstanceGroups(config, options.gpus);
-  else if (config.modelWarmup.length > 0) {
+  if (!isEnsemble(config)) {
+    if (options.withoutInstances !== true) checkInstanceGroups(config, options.gpus);
+  } else if (config.modelWarmup.length > 0) {
     refuse('model_warmup', `ensemble ${name} must not specify 'model_warmup': its steps' models may`);
   }
   checkOwnParameters(config);
@@ -122,13 +125,13 @@ export function missingGpus(config: ModelConfig, gpus: number): string | undefin
 
 function missingGpu(config: ModelConfig, group: ModelInstanceGroup, gpus: number) {
   const what = `instance group ${group.name} of model ${config.name}`;
-  if (group.kind === Kind.GPU && gpus === 0) {
+  if (group.kind === Kind.GPU && gpus === 0 && group.gpus.length === 0) {
     const text = `${what} has kind KIND_GPU but no GPUs are available; use KIND_CPU, or KIND_AUTO for either`;
     return { field: 'kind', text };
   }
   const wrong = group.gpus.find((id) => id < 0 || id >= gpus);
   if (wrong === undefined) return undefined;
-  const ids = Array.from({ length: gpus }, (_, id) => id).join(', ');
+  const ids = Array.from({ length: gpus }, (_, id) => id).join(', ') || 'none';
   const text = `${what} specifies invalid or unsupported gpu id ${wrong}. The GPUs of this machine are: ${ids}`;
   return { field: 'gpus', text };
 }

@@ -52,7 +52,7 @@ const pools = inert(
   MODEL_ROLES,
   'memory pools and GPU peer access are not used: tensors move between threads without a copy',
 );
-const hardware = inert('Hardware', MODEL_ROLES, 'instances are not yet bound to processors or GPUs');
+const hardware = inert('Hardware', MODEL_ROLES, 'every GPU is used, whatever its age and however full its memory is');
 const cloud = inert('Cloud', GATEWAY, 'the SageMaker and Vertex AI endpoints are not there');
 
 export const inertSchema = z.strictObject({

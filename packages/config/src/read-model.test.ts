@@ -192,6 +192,13 @@ describe('models that are wrong', () => {
       LOAD_FAILED,
       /^default_model_filename '\.\.\/\.\.\/x' must name a file inside/,
     ],
+    [
+      'an instance group without its GPU',
+      'add_sub',
+      { 'config.pbtxt': 'backend: "onnxruntime" instance_group { kind: KIND_GPU }' },
+      LOAD_FAILED,
+      /^instance group add_sub_0 of model add_sub has kind KIND_GPU but no GPUs are available/,
+    ],
     ['a corrupt model', 'add_sub', { '1/model.onnx': 'no model' }, LOAD_FAILED, /model\.onnx' is corrupt or cut short/],
     ['an empty model', 'add_sub', { '1/model.onnx': '' }, LOAD_FAILED, /model\.onnx' is no ONNX model/],
     [

@@ -75,7 +75,7 @@ export async function readModel(
   const first = [...present].sort()[0];
   const files = first === undefined ? undefined : await versionFiles(join(directory, first));
   const polled = completeModelConfig(given, { name, files, gpus: options.gpus });
-  checkModelConfig(polled, { name, gpus: options.gpus, withoutTensors: options.autoComplete });
+  checkModelConfig(polled, { name, gpus: options.gpus, withoutTensors: options.autoComplete, withoutInstances: true });
   try {
     const versions = selectVersions(polled, present);
     if (versions.length === 0) {

@@ -215,6 +215,9 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     get oldestArrivedUs() {
       return entries.oldestArrivedUs;
     },
+    get levels() {
+      return scheduler.levels ?? [];
+    },
     knows: (id) => entries.get(id) !== undefined || order?.keeps(id) === true,
     arrive(request) {
       const entry = entries.add(request);

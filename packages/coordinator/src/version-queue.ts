@@ -9,7 +9,7 @@ import type {
   ResponseMessage,
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
-import type { BatchTimes, QueuedRequest, Scheduler } from '@nereid/scheduler';
+import type { BatchTimes, QueuedRequest, Scheduler, WaitingLevel } from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
 import type { AnswerOrder } from './answer-order.ts';
 import type { ModelStatistics } from './model-statistics.ts';
@@ -75,6 +75,8 @@ export interface VersionQueue {
   readonly pending: number;
   /** When the oldest waiting request came; undefined where none waits. */
   readonly oldestArrivedUs: number | undefined;
+  /** Of those waiting, see Scheduler. */
+  readonly levels: Iterable<WaitingLevel>;
   knows(id: string): boolean;
   arrive(request: OwnedRequest): void;
   /** Nobody waits for the request any more. False where it is not known here. */

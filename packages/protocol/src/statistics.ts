@@ -50,7 +50,7 @@ export interface CloseStatistics {
 
 /** What waits at one priority level. */
 export interface LevelStatistics {
-  /** 1 is the highest. */
+  /** 1 is the highest; 0 where all wait in one. */
   readonly level: number;
   readonly waiting: number;
   /** Of those: past their time-out, behind all others of their level and above. */
@@ -67,7 +67,7 @@ export interface QueueStatistics {
   readonly pending: number;
   /** How long the oldest waiting request has waited, whole microseconds; 0 where none waits. */
   readonly oldestUs: number;
-  /** Ascending; empty where the queue has no levels and delays nothing. */
+  /** Those in which somebody waits, from the highest on, 256 at most; empty where the queue has no levels and delays nothing. */
   readonly levels: readonly LevelStatistics[];
   readonly closes: readonly CloseStatistics[];
 }

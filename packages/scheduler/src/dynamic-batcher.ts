@@ -2,7 +2,7 @@ import { QUEUE_TIMEOUT } from '@nereid/protocol';
 import type { BatchStrategy } from './batch-strategy.ts';
 import { createFormingBatch } from './forming-batch.ts';
 import { createQueueAndPlaces } from './queue-and-places.ts';
-import type { QueuePolicies } from './queue-policy.ts';
+import { hasLevels, type QueuePolicies } from './queue-policy.ts';
 import { createReturningClients } from './returning-clients.ts';
 import type { CloseReason, Decision, QueuedRequest, Scheduler } from './schedule.ts';
 
@@ -25,6 +25,8 @@ type Verdict =
   | { readonly type: 'send'; readonly count: number; readonly reason: CloseReason }
   /** Until a time, infinite for never, or until something arrives. */
   | { readonly type: 'wait'; readonly untilUs: number };
+
+const NO_LEVELS: readonly never[] = [];
 
 /**
  * Triton's dynamic batcher (dynamic_batch_scheduler.cc), with priorities and queue policies.
@@ -56,6 +58,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   const sizes = { rows_wanted: rowsWanted, preferred: new Set(fitting) };
   const forming = createFormingBatch(queue, sizes, options.strategy);
   const returning = createReturningClients();
+  const tellsLevels = hasLevels(options.policies);
   /** The wake that the caller knows of, infinite for none. */
   let wishedUs = Number.POSITIVE_INFINITY;
 
@@ -108,6 +111,9 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   return {
     get waiting() {
       return queue.length;
+    },
+    get levels() {
+      return tellsLevels ? queue.levels() : NO_LEVELS;
     },
     step(event, nowUs) {
       const decisions: Decision<R>[] = [];

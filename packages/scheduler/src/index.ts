@@ -23,6 +23,7 @@ export type {
   QueuedRequest,
   ScheduleEvent,
   Scheduler,
+  WaitingLevel,
 } from './schedule.ts';
 export {
   batchesDynamically,

@@ -13,7 +13,7 @@ import {
   unlink,
 } from './queue-place.ts';
 import { expiryUs, levelOf, type QueuePolicies } from './queue-policy.ts';
-import type { QueuedRequest } from './schedule.ts';
+import type { QueuedRequest, WaitingLevel } from './schedule.ts';
 
 export interface PriorityQueueOptions {
   readonly policies: QueuePolicies;
@@ -31,6 +31,8 @@ export interface PriorityQueueOptions {
 export interface PriorityQueue<R extends QueuedRequest> {
   readonly length: number;
   readonly head: QueuePlace<R> | undefined;
+  /** The levels in which somebody waits, from the highest on. */
+  levels(): Iterable<WaitingLevel>;
   /** What is served behind it. */
   after(place: QueuePlace<R>): QueuePlace<R> | undefined;
   /**
@@ -114,6 +116,11 @@ export function createPriorityQueue<R extends QueuedRequest>(options: PriorityQu
     },
     get head() {
       return first();
+    },
+    *levels() {
+      for (let level = levels.first; level !== undefined; level = levels.after(level)) {
+        yield { level: level.number, waiting: level.length, delayed: level.delayed };
+      }
     },
     after(place) {
       const { next, level, standing } = place;

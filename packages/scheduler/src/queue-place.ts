@@ -35,11 +35,13 @@ export interface QueueLevel<R extends QueuedRequest> {
   /** By standing. */
   readonly lists: readonly [PlaceList<R>, PlaceList<R>, PlaceList<R>];
   length: number;
+  /** Of those: past their time. */
+  delayed: number;
 }
 
 export function createLevel<R extends QueuedRequest>(number: number, policy: QueuePolicy): QueueLevel<R> {
   const list = (): PlaceList<R> => ({ head: undefined, tail: undefined });
-  return { number, policy, lists: [list(), list(), list()], length: 0 };
+  return { number, policy, lists: [list(), list(), list()], length: 0, delayed: 0 };
 }
 
 /** The first of the level that stands so or later. */
@@ -66,6 +68,7 @@ export function linkBehind<R extends QueuedRequest>(place: QueuePlace<R>, previo
   if (next === undefined) list.tail = place;
   else next.previous = place;
   level.length++;
+  if (place.standing === DELAYED) level.delayed++;
 }
 
 export function unlink<R extends QueuedRequest>({ level, standing, previous, next }: QueuePlace<R>): void {
@@ -75,6 +78,7 @@ export function unlink<R extends QueuedRequest>({ level, standing, previous, nex
   if (next === undefined) list.tail = previous;
   else next.previous = previous;
   level.length--;
+  if (standing === DELAYED) level.delayed--;
 }
 
 /** Whether the first is served before the second, or is the same. */

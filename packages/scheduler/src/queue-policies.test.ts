@@ -522,3 +522,36 @@ describe('a request whose batch was lost', () => {
     expect(scheduler.waiting).toBe(1);
   });
 });
+
+describe('what waits is told', () => {
+  const told = (policies: QueuePolicies, arrivals: readonly Arrival[], passed_us: number) => {
+    const scheduler = createDynamicScheduler({ ...DEFAULTS, policies });
+    for (const [index, [, , , wishes]] of arrivals.entries())
+      scheduler.step({ type: 'arrived', request: queuedRequest({ id: `r${index}`, ...wishes }) }, 0);
+    scheduler.step({ type: 'time' }, passed_us);
+    const before = [...(scheduler.levels ?? [])];
+    scheduler.step({ type: 'instance-free', instance: 'a' }, passed_us);
+    return { before, after: [...(scheduler.levels ?? [])] };
+  };
+
+  test('by level from the highest on, without those in which nobody waits', () => {
+    const policies = levels(5, 3, {}, { 5: { timeout_us: 10, action: 'delay' } });
+    const { before, after } = told(policies, [of(0, 5), of(0, 0), of(0, 1), of(0, 0), of(0, 5)], 20);
+    expect(before).toEqual([
+      { level: 1, waiting: 1, delayed: 0 },
+      { level: 3, waiting: 2, delayed: 0 },
+      { level: 5, waiting: 2, delayed: 2 },
+    ]);
+    expect(after).toEqual([]);
+  });
+
+  test('as one level where requests are delayed and there are no levels', () => {
+    const policies = one({ timeout_us: 10, overridable: true, action: 'delay' });
+    const { before } = told(policies, [of(0, 0, { timeoutUs: 5 }), of(0, 0), of(0, 0)], 7);
+    expect(before).toEqual([{ level: 0, waiting: 3, delayed: 1 }]);
+  });
+
+  test('not at all where there are neither', () => {
+    expect(told(NO_POLICIES, [of(0, 0)], 1).before).toEqual([]);
+  });
+});

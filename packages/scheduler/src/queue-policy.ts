@@ -48,6 +48,11 @@ export function isExact({ levels, default: all, by_level }: QueuePolicies): bool
   return levels > 1 || judges(all) || [...by_level.values()].some(judges);
 }
 
+/** True where what waits is told apart by its level, or by whether its time is over. */
+export function hasLevels({ levels, default: all }: QueuePolicies): boolean {
+  return levels > 0 || (all.timeout_us > 0 && all.action === 'delay');
+}
+
 /** The largest bound that a level has of its own; 0 for none. */
 export function largestSize({ default: all, by_level }: QueuePolicies): number {
   let largest = all.size_max ?? 0;

@@ -76,8 +76,19 @@ export type Decision<R extends QueuedRequest = QueuedRequest> =
   /** Send a `time` event at that time; replaces an earlier wish, and is void once nothing waits. */
   | { readonly type: 'wake'; readonly atUs: number };
 
+/** What waits at one priority level. */
+export interface WaitingLevel {
+  /** 1 is the highest; 0 where all wait in one. */
+  readonly level: number;
+  readonly waiting: number;
+  /** Of those: past their time-out, behind the others of their level. */
+  readonly delayed: number;
+}
+
 export interface Scheduler<R extends QueuedRequest = QueuedRequest> {
   step(event: ScheduleEvent<R>, nowUs: number): readonly Decision<R>[];
   /** Requests queued and not yet dispatched. */
   readonly waiting: number;
+  /** Where there are levels or delayed requests: the levels in which somebody waits, from the highest on. Read when somebody looks. */
+  readonly levels?: Iterable<WaitingLevel>;
 }

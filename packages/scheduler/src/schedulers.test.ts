@@ -43,6 +43,15 @@ describe('createScheduler', () => {
   });
 
   test.each([
+    ['refuses all where no instance is ever scheduled', '[ { passive: true }, { passive: true } ]', 'reject'],
+    ['runs where one is', '[ { passive: true }, { } ]', 'dispatch'],
+  ])('%s', (_rule, groups, decision) => {
+    const scheduler = createScheduler(config(`instance_group ${groups} dynamic_batching { }`));
+    scheduler.step({ type: 'instance-free', instance: 'a' }, 0);
+    expect(scheduler.step({ type: 'arrived', request: request('r') }, 0).map(({ type }) => type)).toEqual([decision]);
+  });
+
+  test.each([
     ['sequence_batching', 'sequence_batching {}'],
     ['ensemble_scheduling', 'ensemble_scheduling {}'],
   ])('%s is refused by name, not ignored', (field, text) => {

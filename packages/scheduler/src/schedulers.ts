@@ -3,6 +3,7 @@ import { NereidError } from '@nereid/protocol';
 import type { BatchStrategy } from './batch-strategy.ts';
 import { createDefaultScheduler } from './default-scheduler.ts';
 import { createDynamicScheduler } from './dynamic-batcher.ts';
+import { createPassiveScheduler } from './passive-scheduler.ts';
 import { isExact, largestSize, queuePolicies } from './queue-policy.ts';
 import type { QueuedRequest, Scheduler } from './schedule.ts';
 
@@ -44,6 +45,7 @@ export function createScheduler<R extends QueuedRequest = QueuedRequest>(
     const text = `model '${config.name}': ${field} is not supported by this version`;
     throw new NereidError('UNSUPPORTED', text, { field });
   }
+  if (isPassive(config)) return createPassiveScheduler<R>(config.name);
   const choice = config.schedulingChoice;
   if (choice.case !== 'dynamicBatching') return createDefaultScheduler<R>(options);
   const batching = choice.value;
@@ -58,4 +60,8 @@ export function createScheduler<R extends QueuedRequest = QueuedRequest>(
     policies,
     strategy: options.strategy,
   });
+}
+
+function isPassive({ instanceGroup: groups }: ModelConfig): boolean {
+  return groups.length > 0 && groups.every(({ passive }) => passive);
 }

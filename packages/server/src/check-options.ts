@@ -27,6 +27,7 @@ export function checkServerOptions(options: ServerOptions): void {
   if (loadModels !== undefined && !isTexts(loadModels)) throw wrong('loadModels', 'an array of names');
   checkCluster(options);
   checkRateLimit(options);
+  checkHardware(options);
   for (const name of BOOLEANS) {
     if (options[name] !== undefined && typeof options[name] !== 'boolean') throw wrong(name, 'true or false');
   }
@@ -70,6 +71,12 @@ function checkGrpc(grpc: GrpcOptions): void {
   }
   // What only its user can judge: a pattern, a list, files.
   grpcSettings(grpc);
+}
+
+function checkHardware({ cudaVisibleDevices }: ServerOptions): void {
+  if (cudaVisibleDevices !== undefined && typeof cudaVisibleDevices !== 'string') {
+    throw wrong('cudaVisibleDevices', 'a text');
+  }
 }
 
 function checkCluster({ redis, privateRedis, lane, timeScale, workerModels }: ServerOptions): void {

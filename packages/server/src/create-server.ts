@@ -85,7 +85,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 
 async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Server> {
   const { shared, connector, registry, lifecycle } = parts;
-  const gpus = await countGpus();
+  const gpus = await countGpus(options.cudaVisibleDevices);
   // In a cluster other machines may hold the models: each worker goes by its own GPUs.
   const files = modelFiles(options, connector === undefined ? gpus : undefined);
 

@@ -99,6 +99,8 @@ export interface ServerOptions {
   readonly timeScale?: number;
   /** Models that this worker holds, as globs; all by default. */
   readonly workerModels?: readonly string[];
+  /** CUDA_VISIBLE_DEVICES of this process: the GPUs that it can use; all of the machine by default. */
+  readonly cudaVisibleDevices?: string;
   /** Bytes that requests and answers may take together, 2 GiB by default; more requests are refused with 503. */
   readonly maxBytesInFlight?: number;
   /** With true (the default) clients may register shared memory. */

@@ -100,7 +100,7 @@ async function startWorkerRole(options: ServerOptions, parts: ProcessParts): Pro
   const { connector, registry, models, stop } = parts;
   const health = startHealth();
   const metrics = await addMetrics(parts, options, health);
-  const worker = await addWorker(parts, options, ownModelFiles(options), await countGpus());
+  const worker = await addWorker(parts, options, ownModelFiles(options), await countGpus(options.cudaVisibleDevices));
   addRoleMetrics(registry, [workerFigures(worker)]);
   health.started = true;
   const urls = await openUrls({ metrics, redis: connector?.url });
