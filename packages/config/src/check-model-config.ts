@@ -12,6 +12,7 @@ import {
   type ModelQueuePolicy,
   ModelQueuePolicy_TimeoutAction as TimeoutAction,
 } from './gen/model_config_pb.ts';
+import { carrierSettings } from './instance-carrier.ts';
 import { LIMITS } from './limits.ts';
 
 export interface CheckOptions {
@@ -69,6 +70,7 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
     refuse('model_warmup', `ensemble ${name} must not specify 'model_warmup': its steps' models may`);
   }
   checkOwnParameters(config);
+  carrierSettings(config);
 }
 
 function refuse(field: string, text: string): never {

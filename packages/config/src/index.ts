@@ -7,6 +7,7 @@ export { flagsHelp, flagsMarkdown } from './flag-docs.ts';
 export type { FlagRole } from './flag-meta.ts';
 export type { ModelConfig } from './gen/model_config_pb.ts';
 export * as pb from './gen/model_config_pb.ts';
+export { type CarrierKind, type CarrierSettings, carrierKind, carrierSettings } from './instance-carrier.ts';
 export { LIMITS, type LimitName, limitsMarkdown } from './limits.ts';
 export { decodeModelConfig, encodeModelConfig, modelConfigJson } from './model-config-json.ts';
 export type { ModelRecord, VersionRecord } from './model-record.ts';

@@ -9,6 +9,8 @@
  */
 import { join } from 'node:path';
 import {
+  carrierKind,
+  carrierSettings,
   type ExpandedInstance,
   expandInstances,
   type ModelConfig,
@@ -27,9 +29,11 @@ import {
 import type { AtMost, Clock, Log } from '@nereid/runtime';
 import { createInstance, type Instance, type InstanceLimits } from './instance.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
+import type { OpenLine } from './instance-line.ts';
 import { limitInstance } from './limited-instance.ts';
+import { type InstanceLaunch, processLine, type SpawnProcess } from './process-line.ts';
 import type { RateGate, RateLimits } from './rate-limits.ts';
-import type { SpawnThread } from './thread-carrier.ts';
+import { type SpawnThread, threadLine } from './thread-line.ts';
 
 /** `--backend-config`: settings by backend name, '' for all backends. */
 export type BackendSettings = Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -44,6 +48,9 @@ export interface HostingOptions {
   readonly spawn: SpawnThread;
   /** Undefined where `--rate-limit` is off. */
   readonly rateLimits: RateLimits | undefined;
+  readonly spawnProcess: SpawnProcess;
+  /** How the process of an instance is started, by its host policy; undefined where any carrier will do. */
+  readonly launch: (instance: ExpandedInstance) => InstanceLaunch | undefined;
 }
 
 export interface VersionSource {
@@ -74,6 +81,8 @@ export interface HostedVersion {
   readonly unsettled: number;
   readonly liveThreads: number;
 }
+
+const NO_LAUNCH: InstanceLaunch = { prefix: [] };
 
 export function createHostedVersion(
   source: VersionSource,
@@ -215,18 +224,20 @@ function instanceOf(
   source: VersionSource,
   hosting: HostingOptions,
   modelDirectory: string,
-  { index, name, device, passive }: ExpandedInstance,
+  expanded: ExpandedInstance,
   changed: () => void,
 ): Instance {
   const { config, signature, version } = source;
-  const { clock, log, limits, spawn, backendSettings } = hosting;
+  const { index, name, device, passive } = expanded;
+  const { clock, log, limits, backendSettings } = hosting;
   return createInstance({
     index,
     passive,
     clock,
     log,
     limits,
-    spawn,
+    open: carrierLine(config, hosting, hosting.launch(expanded)),
+    executionTimeoutMs: carrierSettings(config).executionTimeoutMs,
     changed,
     setup: {
       config,
@@ -242,4 +253,17 @@ function instanceOf(
       settings: { ...backendSettings[''], ...backendSettings[config.backend] },
     },
   });
+}
+
+/** Throws INVALID_ARG where a model asks for threads and its instance must be launched as a process. */
+function carrierLine(config: ModelConfig, hosting: HostingOptions, launch: InstanceLaunch | undefined): OpenLine {
+  const settings = carrierSettings(config);
+  if (carrierKind(settings, launch !== undefined) === 'process') {
+    return processLine(hosting.spawnProcess, launch ?? NO_LAUNCH, hosting.clock, hosting.log);
+  }
+  if (launch !== undefined) {
+    const text = `instances of model '${config.name}' must be started by '${launch.prefix.join(' ')}', which no thread can be`;
+    throw new NereidError('INVALID_ARG', `${text}; leave 'nereid.carrier' out or set it to process`);
+  }
+  return threadLine(hosting.spawn);
 }

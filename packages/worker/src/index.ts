@@ -1,4 +1,5 @@
 export type { BackendSettings } from './hosted-version.ts';
 export type { InstanceLimits } from './instance.ts';
-export type { SpawnThread } from './thread-carrier.ts';
+export type { InstanceLaunch } from './process-line.ts';
+export type { SpawnThread } from './thread-line.ts';
 export { createWorker, type RateLimitOptions, type Worker, type WorkerOptions } from './worker.ts';

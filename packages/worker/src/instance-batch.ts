@@ -22,6 +22,12 @@ export interface InstanceBatch {
   readonly receivedNs: number;
   /** Positions of the requests that nobody waits for any more, once there are some. */
   cancelled: Set<number> | undefined;
+  /** Positions of the requests of which an answer is out before the batch is over, once there are some. */
+  begun?: Set<number>;
+  /** One request of a batch that was lost, which runs by itself once. */
+  readonly isRetry?: true;
+  /** Once the batch was lost: those of its requests that run again, by their position. */
+  retries?: ReadonlyMap<number, InstanceBatch>;
   /** An answer that comes before the batch is over. */
   readonly chunk?: (chunk: StreamChunk) => void;
   settle(settlement: BatchSettlement): void;

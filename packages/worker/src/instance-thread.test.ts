@@ -21,8 +21,11 @@ function packagesOf(url: URL, seen = new Set<string>()): Set<string> {
   return found;
 }
 
-test('the thread of an instance does not load the configuration package: it would start a second later', () => {
-  const packages = packagesOf(new URL('./instance-thread.ts', import.meta.url));
-  expect(packages).toContain('@nereid/protocol');
-  expect(packages).not.toContain('@nereid/config');
-});
+test.each(['thread', 'process'])(
+  'the %s of an instance does not load the configuration package: it would start a second later',
+  (carrier) => {
+    const packages = packagesOf(new URL(`./instance-${carrier}.ts`, import.meta.url));
+    expect(packages).toContain('@nereid/protocol');
+    expect(packages).not.toContain('@nereid/config');
+  },
+);

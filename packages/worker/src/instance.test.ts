@@ -31,41 +31,55 @@ const FRAGILE = `export async function execute([{ inputs }]) {
 
 const ready = (yes: boolean) => harness.described('m', ({ versions }) => versions[0]?.instances[0]?.ready === yes);
 
-describe('an instance whose thread ends', () => {
+const PROCESS = 'parameters { key: "nereid.carrier" value { string_value: "process" } }';
+const CARRIERS = [
+  ['thread', ''],
+  ['process', PROCESS],
+] as const;
+
+/** Ends what carries the instance that was started at that place among all. */
+const kill = (carrier: 'thread' | 'process', index: number) =>
+  carrier === 'thread' ? harness.threads[index]?.terminate() : harness.processes[index]?.kill('SIGKILL');
+const started = (carrier: 'thread' | 'process') => harness[carrier === 'thread' ? 'threads' : 'processes'].length;
+
+describe.each(CARRIERS)('an instance whose %s ends', (carrier, config) => {
   it.each([
     ['by process.exit', 2, 'exit code 7'],
     ['by an exception that nobody catches', 3, 'thrown aside'],
     ['by a rejection that nobody catches', 4, 'rejected aside'],
-  ])('%s fails what it held and is back', async (_, value, text) => {
-    await harness.javascript('m', FRAGILE);
+  ])('%s refuses what killed it twice and is back', async (_, value, text) => {
+    await harness.javascript('m', FRAGILE, config);
     await harness.load('m');
     expect((await harness.execute('m', [x(1)])).outcomes[0]?.ok).toBe(true);
     const down = ready(false);
     const { outcomes, done } = await harness.execute('m', [x(value)]);
-    expect(errorOf(outcomes[0])).toMatchObject({
-      code: 'INTERNAL',
-      message: expect.stringMatching(`^instance 'm_0' of model 'm' ended: .*${text}`),
+    expect(errorOf(outcomes[0])).toEqual({
+      code: 'POISONED',
+      message: expect.stringMatching(
+        `^the request is refused: instance 'm_0' of model 'm' ended: .*${text}, a second time with this request in it$`,
+      ),
     });
     expect(executedOf(done)).toEqual([true, 'error']);
     const up = ready(true);
     expect((await down).versions[0]).toMatchObject({ state: 'READY', instances: [{ ready: false }] });
     await up;
     expect((await harness.execute('m', [x(1)])).outcomes[0]?.ok).toBe(true);
+    expect(started(carrier)).toBe(3);
   });
 
-  it('because it was terminated between runs is back, with no request failed', async () => {
-    await harness.javascript('m', FRAGILE);
+  it('because it was killed between runs is back, with no request failed', async () => {
+    await harness.javascript('m', FRAGILE, config);
     await harness.load('m');
     await harness.execute('m', [x(1)]);
     const up = ready(false).then(() => ready(true));
-    await harness.threads[0]?.terminate();
+    await kill(carrier, 0);
     await up;
     expect((await harness.execute('m', [x(1)])).outcomes[0]?.ok).toBe(true);
-    expect(harness.threads).toHaveLength(2);
+    expect(started(carrier)).toBe(2);
   });
 
   it('keeps what comes while it is down and runs it after', async () => {
-    await harness.javascript('m', FRAGILE);
+    await harness.javascript('m', FRAGILE, config);
     await harness.load('m');
     const down = ready(false);
     const lost = harness.execute('m', [x(2)]);
@@ -76,7 +90,7 @@ describe('an instance whose thread ends', () => {
   });
 
   it('leaves the other instances alone', async () => {
-    await harness.javascript('m', FRAGILE, 'instance_group { count: 2 kind: KIND_CPU }');
+    await harness.javascript('m', FRAGILE, `${config} instance_group { count: 2 kind: KIND_CPU }`);
     await harness.load('m');
     const [bad, good] = await Promise.all([harness.execute('m', [x(2)], 0), harness.execute('m', [x(1)], 1)]);
     expect([bad.outcomes[0]?.ok, good.outcomes[0]?.ok]).toEqual([false, true]);
@@ -86,12 +100,13 @@ describe('an instance whose thread ends', () => {
     await harness.javascript(
       'm',
       `export function initialize() { setImmediate(() => process.exit(9)); } export const execute = () => [];`,
+      config,
     );
     const unavailable = harness.described('m', ({ versions }) => versions[0]?.state === 'UNAVAILABLE');
     harness.owner.send('wk-test', await harness.control('m'));
     const { versions } = await unavailable;
-    expect(versions[0]?.reason).toMatch(
-      /^Internal: instance 'm_0' of model 'm' ended: its thread ended with exit code 9/,
+    expect(versions[0]?.reason).toContain(
+      `Internal: instance 'm_0' of model 'm' ended: its ${carrier} ended with exit code 9`,
     );
     const { outcomes, done } = await harness.execute('m', [x(1)]);
     expect(errorOf(outcomes[0]).code).toBe('UNAVAILABLE');
@@ -99,7 +114,7 @@ describe('an instance whose thread ends', () => {
   });
 
   it('for good leaves the others to serve; the version is UNAVAILABLE when none is left', async () => {
-    // A thread whose request is 2 spoils every later start of its instance.
+    // A carrier whose request is 2 spoils every later start of its instance.
     await harness.javascript(
       'm',
       `import { existsSync, writeFileSync } from 'node:fs';
@@ -113,18 +128,11 @@ describe('an instance whose thread ends', () => {
         if (X.data[0] === 2) { writeFileSync(spoilt, ''); process.exit(1); }
         return [{ outputs: { Y: X } }];
       }`,
-      'instance_group { count: 2 kind: KIND_CPU }',
+      `${config} instance_group { count: 2 kind: KIND_CPU }`,
     );
     await harness.load('m');
-    /** The last word of an instance that is given up is the one after its last failed start. */
-    const givenUp = async (instance: number) => {
-      await harness.execute('m', [x(2)], instance);
-      for (;;) {
-        const { outcomes } = await harness.execute('m', [x(1)], instance);
-        if (errorOf(outcomes[0]).message.includes('given up')) return;
-      }
-    };
-    await givenUp(0);
+    const first = await harness.execute('m', [x(2)], 0);
+    expect(errorOf(first.outcomes[0])).toMatchObject({ code: 'UNAVAILABLE', message: expect.stringMatching('spoilt') });
     expect((await harness.execute('m', [x(1)], 1)).outcomes[0]?.ok).toBe(true);
     const described = harness.described('m', ({ askedAt }) => askedAt === 7);
     harness.owner.send('wk-test', { kind: 'describe', model: 'm', epoch: { number: 1, owner: 'co-test' }, askedAt: 7 });

@@ -1,19 +1,21 @@
 /**
- * One instance of a model version, carried by a thread of its own.
+ * One instance of a model version, carried by a thread or process of its own.
  *
- * States: *idle* until started; *loading* while the first thread loads the model, from which a
- * failure leads to *failed*; *ready*; *restarting* from the end of a thread that nobody asked to
+ * States: *idle* until started; *loading* while the first carrier loads the model, from which a
+ * failure leads to *failed*; *ready*; *restarting* from the end of a carrier that nobody asked to
  * end until another one has loaded the model, with growing pauses between the tries; *failed* also
- * when too many threads in a row got no further than loading; *stopping* from `stop` until the
- * thread has ended by itself; *stopped*.
+ * when too many carriers in a row got no further than loading; *stopping* from `stop` until the
+ * carrier has ended by itself; *stopped*.
  *
- * A batch is *waiting* while no thread is ready, then *held* by the carrier. The end of a thread
- * fails the batches that it held and no others.
+ * A batch is *waiting* while no carrier is ready, then *held* by it. Of the batches that a carrier
+ * held when it died, the one that ran is split (lost-batch.ts), and all go before what waits.
  */
 import { CANCELLED, type ErrorInfo, errorInfo, type InstanceDescription } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
+import { type Carrier, startCarrier } from './carrier.ts';
 import { failBatch, type InstanceBatch, isAbandoned } from './instance-batch.ts';
-import { type Carrier, type SpawnThread, startCarrier } from './thread-carrier.ts';
+import type { OpenLine } from './instance-line.ts';
+import { retriesOf } from './lost-batch.ts';
 import type { ThreadSetup } from './thread-messages.ts';
 
 /** The fields of LIMITS that an instance keeps to. */
@@ -32,7 +34,9 @@ export interface InstanceOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly limits: InstanceLimits;
-  readonly spawn: SpawnThread;
+  readonly open: OpenLine;
+  /** `nereid.execution_timeout_ms`. */
+  readonly executionTimeoutMs: number | undefined;
   /** It became ready, ceased to be, or failed. */
   readonly changed: () => void;
 }
@@ -43,9 +47,9 @@ export interface Instance {
   execute(batch: InstanceBatch): void;
   /** The request at that position of a batch given to this instance has been marked as cancelled. */
   cancel(batch: InstanceBatch, position: number): void;
-  /** Finishes what is held, fails what waits, lets the thread end. Idempotent. */
+  /** Finishes what is held, fails what waits, lets the carrier end. Idempotent. */
   stop(): Promise<void>;
-  /** The stop is past its deadline: fails what is held where the thread can be ended, which ends the stop. */
+  /** The stop is past its deadline: fails what is held where the carrier can be ended, which ends the stop. */
   abandon(): void;
   describe(): InstanceDescription;
   /** Why it has failed, null in all other states. */
@@ -66,9 +70,9 @@ export function createInstance(options: InstanceOptions): Instance {
   let state: InstanceState = 'idle';
   let failure: ErrorInfo | null = null;
   let carrier: Carrier | undefined;
-  /** Also of threads that were given up and have not ended. */
+  /** Also carriers that were given up and have not ended. */
   const live = new Set<Carrier>();
-  /** Threads that ended since a batch last came back; sets the pause before the next try. */
+  /** Carriers that ended since a batch last came back; sets the pause before the next try. */
   let endsInARow = 0;
   /** Those of them that held no batch when they ended. */
   let fruitlessInARow = 0;
@@ -112,10 +116,11 @@ export function createInstance(options: InstanceOptions): Instance {
     options.changed();
   };
 
-  const restart = (why: ErrorInfo, lost: number) => {
-    endsInARow++;
+  /** `blamed`: the request that it died of is known, so nothing is learnt about the others. */
+  const restart = (why: ErrorInfo, lost: number, blamed: boolean) => {
+    if (!blamed || endsInARow === 0) endsInARow++;
     fruitlessInARow = lost > 0 ? 0 : fruitlessInARow + 1;
-    log.error({ model: config.name, instance: name, batches_failed: lost }, why.message);
+    log.error({ model: config.name, instance: name, batches: lost }, why.message);
     if (fruitlessInARow > limits.instance_restart_attempts_max) {
       fail({ ...why, message: `${why.message} (given up after ${limits.instance_restart_attempts_max} restarts)` });
       return;
@@ -129,14 +134,19 @@ export function createInstance(options: InstanceOptions): Instance {
     options.changed();
   };
 
-  const ended = (of: Carrier, why: ErrorInfo, lost: readonly InstanceBatch[]) => {
+  const ended = (of: Carrier, why: ErrorInfo, lost: readonly InstanceBatch[], running: InstanceBatch | undefined) => {
     live.delete(of);
-    for (const batch of lost) failBatch(batch, true, why);
-    if (of === carrier) {
+    const isCurrent = of === carrier;
+    if (isCurrent) {
       carrier = undefined;
       timer?.cancel();
-      if (state === 'loading') fail(why);
-      else if (state === 'ready' || state === 'restarting') restart(why, lost.length);
+    }
+    if (isCurrent && (state === 'ready' || state === 'restarting')) {
+      waiting.unshift(...lost.flatMap((batch) => (batch === running ? retriesOf(batch, why) : [batch])));
+      restart(why, lost.length, running?.isRetry === true);
+    } else {
+      for (const batch of lost) failBatch(batch, true, why);
+      if (isCurrent && state === 'loading') fail(why);
     }
     if (state === 'stopping' && live.size === 0) {
       state = 'stopped';
@@ -144,11 +154,11 @@ export function createInstance(options: InstanceOptions): Instance {
     }
   };
 
-  /** The system gave no thread. */
+  /** The system gave no thread or process. */
   const startFailed = (cause: unknown) => {
-    const why = unavailable(`its thread cannot be started: ${errorInfo(cause).message}`);
+    const why = unavailable(`its carrier cannot be started: ${errorInfo(cause).message}`);
     if (state === 'loading') fail(why);
-    else restart(why, 0);
+    else restart(why, 0, false);
   };
 
   const startThread = () => {
@@ -163,8 +173,7 @@ export function createInstance(options: InstanceOptions): Instance {
     carrier = started;
     timer = clock.at(clock.nowUs() + limits.instance_start_timeout_ms * MS_IN_US, () => {
       if (state === 'stopping') return;
-      // Given up, not terminated: should it load after all, it ends at once by itself.
-      started.stop();
+      started.giveUp();
       carrier = undefined;
       fail(unavailable(`its model did not load within ${limits.instance_start_timeout_ms} ms`));
     });
@@ -173,16 +182,33 @@ export function createInstance(options: InstanceOptions): Instance {
   const newCarrier = () => {
     const started: Carrier = startCarrier({
       setup,
-      spawn: options.spawn,
+      open: options.open,
+      clock,
       log,
+      executionTimeoutMs: options.executionTimeoutMs,
       loaded: () => becomeReady(started),
       returned: () => {
         endsInARow = 0;
         fruitlessInARow = 0;
       },
-      ended: (why, lost) => ended(started, why, lost),
+      ended: (why, lost, running) => ended(started, why, lost, running),
     });
     return started;
+  };
+
+  const cancel = (batch: InstanceBatch, position: number) => {
+    const retry = batch.retries?.get(position);
+    if (retry !== undefined) {
+      retry.cancelled ??= new Set([0]);
+      cancel(retry, 0);
+      return;
+    }
+    const place = waiting.indexOf(batch);
+    if (place < 0) carrier?.cancel(batch, position);
+    else if (isAbandoned(batch)) {
+      waiting.splice(place, 1);
+      failBatch(batch, false, CANCELLED);
+    }
   };
 
   const stop = async () => {
@@ -211,14 +237,7 @@ export function createInstance(options: InstanceOptions): Instance {
       else if (state === 'loading' || state === 'restarting') waiting.push(batch);
       else failBatch(batch, false, unavailable(failure?.message ?? 'it is being unloaded'));
     },
-    cancel(batch, position) {
-      const place = waiting.indexOf(batch);
-      if (place < 0) carrier?.cancel(batch, position);
-      else if (isAbandoned(batch)) {
-        waiting.splice(place, 1);
-        failBatch(batch, false, CANCELLED);
-      }
-    },
+    cancel,
     stop() {
       stopping ??= stop();
       return stopping;
@@ -231,7 +250,7 @@ export function createInstance(options: InstanceOptions): Instance {
       name,
       ready: state === 'ready',
       passive: options.passive,
-      batches: [...(carrier?.held.values() ?? []), ...waiting].map(({ batch }) => batch),
+      batches: [...new Set([...(carrier?.held.values() ?? []), ...waiting].map(({ batch }) => batch))],
     }),
     get failure() {
       return state === 'failed' ? failure : null;

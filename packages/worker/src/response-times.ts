@@ -6,6 +6,8 @@ import {
   type ResponseTimes,
 } from '@nereid/protocol';
 
+const NO_ANSWERS: AnswerTimes = { count: 0, inferNs: 0, outputNs: 0 };
+
 /** Adds up how long the answers of a batch's streams took; the first ones of each, as many as are counted. */
 export interface ResponseClock {
   /** When the model was given the batch. */
@@ -37,4 +39,19 @@ export function createResponseClock(startNs: number): ResponseClock {
     },
     times: () => ({ answers, others }),
   };
+}
+
+/** Those of two runs of requests of one batch. */
+export function sumResponseTimes(a: ResponseTimes, b: ResponseTimes): ResponseTimes {
+  const answers: AnswerTimes[] = [];
+  for (let index = 0; index < Math.max(a.answers.length, b.answers.length); index++) {
+    const one = a.answers[index] ?? NO_ANSWERS;
+    const other = b.answers[index] ?? NO_ANSWERS;
+    answers.push({
+      count: one.count + other.count,
+      inferNs: one.inferNs + other.inferNs,
+      outputNs: one.outputNs + other.outputNs,
+    });
+  }
+  return { answers, others: [...a.others, ...b.others] };
 }

@@ -1,4 +1,4 @@
-/** Batches of at least so many bytes go to their thread in frames that come back. */
+/** The frames of batches of at least so many bytes are used again. */
 export const RETURNED_BYTES_MIN = 65_536;
 /** Kept per instance: as many as an instance holds batches of one request at a time, rarely more. */
 const SPARE_FRAMES_MAX = 4;
@@ -31,7 +31,7 @@ export function createSpareFrames(): SpareFrames {
       return spare;
     },
     give(frame) {
-      if (frame.byteLength > SPARE_BYTES_MAX) return;
+      if (frame.byteLength < RETURNED_BYTES_MIN || frame.byteLength > SPARE_BYTES_MAX) return;
       spares.push(frame);
       held += frame.byteLength;
       // The oldest go first: what is asked for now may be of another size than it was.

@@ -34,10 +34,11 @@ export interface ThreadModel {
   readonly instance: BackendInstance;
 }
 
-/** A report and the buffers that it gives away. */
+/** A report, the buffers that it gives away, and the frame of its batch where that may be used again. */
 export interface PackedReport {
   readonly report: ThreadReport;
   readonly transfer: readonly ArrayBuffer[];
+  readonly spare?: ArrayBuffer;
 }
 
 /**
@@ -264,11 +265,10 @@ function packFrame(
  * Gives a large batch's frame back to be used again. Not where a model has seen the requests one by
  * one: its own code may have kept a view on them.
  */
-function withFrame({ report, transfer }: PackedReport, frame: ArrayBuffer): PackedReport {
-  const framed = report instanceof ArrayBuffer || isBuffers(report);
-  if (!framed || frame.byteLength < RETURNED_BYTES_MIN || transfer.includes(frame)) return { report, transfer };
-  const buffers = [...transfer, frame];
-  return { report: buffers, transfer: buffers };
+function withFrame(packed: PackedReport, frame: ArrayBuffer): PackedReport {
+  const framed = packed.report instanceof ArrayBuffer || isBuffers(packed.report);
+  if (!framed || frame.byteLength < RETURNED_BYTES_MIN || packed.transfer.includes(frame)) return packed;
+  return { ...packed, spare: frame };
 }
 
 /** Copies all outputs into one buffer: a cloned view would take its whole buffer along. */

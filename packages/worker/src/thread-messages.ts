@@ -1,5 +1,5 @@
 /**
- * What passes between a worker and an instance's thread.
+ * What passes between a worker and an instance's thread or process (of a process: pipe-frames.ts).
  *
  * Batches and joined results are frames: one ArrayBuffer, transferred, that begins with 64-bit
  * float words and goes on with the tensors' bytes (batch-frame.ts, result-frame.ts). A round trip of
@@ -11,7 +11,7 @@ import type { InstanceLoad } from '@nereid/backends';
 import type { WarmupSample } from '@nereid/config';
 import type { ErrorInfo, Parameters, ResponseTimes, Tensor } from '@nereid/protocol';
 
-/** `workerData` of the thread: what it loads but for the log, which goes to the worker. */
+/** `workerData` of the thread, or a process's first message: what it loads but for the log, which goes to the worker. */
 export interface ThreadSetup extends Omit<InstanceLoad, 'log'> {
   /** What it runs before it is loaded, made by `warmupSamples`. */
   readonly warmup: readonly WarmupSample[];
@@ -36,6 +36,8 @@ export type RequestDetail = readonly [
 export interface StopOrder {
   readonly kind: 'stop';
 }
+
+export const STOP: StopOrder = { kind: 'stop' };
 
 /** Nobody waits any more for the request at that position of that batch. */
 export interface CancelOrder {
@@ -64,6 +66,12 @@ export interface LoadedReport {
 export interface LoadFailedReport {
   readonly kind: 'load-failed';
   readonly error: ErrorInfo;
+}
+
+/** An exception that nobody catches: the end of a process, which has no other way to tell. */
+export interface ThrownReport {
+  readonly kind: 'thrown';
+  readonly text: string;
 }
 
 export interface LogReport {
@@ -119,6 +127,7 @@ export type ThreadReport =
   | LoadedReport
   | LoadFailedReport
   | LogReport
+  | ThrownReport
   | ChunkReport
   | OutcomesReport;
 

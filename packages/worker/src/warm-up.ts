@@ -1,4 +1,4 @@
-/** Warm-up of an instance, on its thread: the model's samples, run as batches are before any batch comes. */
+/** Warm-up of an instance, on its thread or process: the model's samples, run as batches are before any batch comes. */
 import { createCipheriv } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -35,14 +35,14 @@ export async function warmUp(
   model: ThreadModel,
   samples: readonly WarmupSample[],
   modelDirectory: string,
-  isStopped: () => boolean,
+  isStopped: () => boolean | Promise<boolean>,
 ): Promise<void> {
   const cancels = createThreadCancels();
   let sequence = 0;
   for (const sample of samples) {
     const requests = await sampleRequests(model, sample, modelDirectory);
     const details = model.instance.needsRequests ? requests.map(() => DETAIL) : [];
-    for (let run = 0; run < sample.count && !isStopped(); run++) {
+    for (let run = 0; run < sample.count && !(await isStopped()); run++) {
       const errors = new Set<string>();
       const note = (outcome: ThreadOutcome) => {
         if (!outcome.ok) errors.add(outcome.error.message);

@@ -1,4 +1,5 @@
 /** For tests: a worker with real threads, and the owner and gateway that talk to it. */
+import type { ChildProcess } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,6 +23,7 @@ import {
 } from '@nereid/protocol';
 import { createLog, systemClock } from '@nereid/runtime';
 import { createLocalDirectory, createLocalTransport, type Mailbox } from '@nereid/transport';
+import { spawnProcess } from './spawn-process.ts';
 import { spawnThread } from './spawn-thread.ts';
 import { createWorker, type WorkerOptions } from './worker.ts';
 
@@ -42,6 +44,7 @@ export async function createHarness(options: Partial<WorkerOptions> = {}) {
   const repository = await mkdtemp(join(tmpdir(), 'nereid-worker-'));
   const folders = new Map<string, string>();
   const threads: Thread[] = [];
+  const processes: ChildProcess[] = [];
   const clock = systemClock();
   const received: Message[] = [];
   const waiters = new Set<{ readonly wanted: Wanted; readonly found: (message: Message) => void }>();
@@ -74,6 +77,11 @@ export async function createHarness(options: Partial<WorkerOptions> = {}) {
       const thread = spawnThread(setup);
       threads.push(thread);
       return thread;
+    },
+    spawnProcess(...launch) {
+      const child = spawnProcess(...launch);
+      processes.push(child);
+      return child;
     },
     ...options,
   });
@@ -136,6 +144,7 @@ export async function createHarness(options: Partial<WorkerOptions> = {}) {
     gateway,
     clock,
     threads,
+    processes,
     received,
     next,
     described,

@@ -1,4 +1,4 @@
-import type { ModelRecord, ResourceLimit } from '@nereid/config';
+import type { ExpandedInstance, ModelRecord, ResourceLimit } from '@nereid/config';
 import type { Message, ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, newProcessId, type Timer } from '@nereid/runtime';
 import {
@@ -12,9 +12,11 @@ import {
 import type { BackendSettings } from './hosted-version.ts';
 import type { InstanceLimits } from './instance.ts';
 import { createWorkerLoop } from './loop.ts';
+import type { InstanceLaunch, SpawnProcess } from './process-line.ts';
 import { createRateLimits } from './rate-limits.ts';
+import { spawnProcess } from './spawn-process.ts';
 import { spawnThread } from './spawn-thread.ts';
-import type { SpawnThread } from './thread-carrier.ts';
+import type { SpawnThread } from './thread-line.ts';
 
 export interface WorkerOptions {
   /** Its first id; it goes on under another one if its registration lapses. */
@@ -45,6 +47,10 @@ export interface WorkerOptions {
   readonly newId?: () => ProcessId;
   /** Tests take this to end threads from outside. */
   readonly spawn?: SpawnThread;
+  /** And this to end processes. */
+  readonly spawnProcess?: SpawnProcess;
+  /** How the process of an instance is started, undefined where any carrier will do; by default always. */
+  readonly launch?: (instance: ExpandedInstance) => InstanceLaunch | undefined;
 }
 
 export interface RateLimitOptions {
@@ -61,12 +67,12 @@ export interface Worker {
   start(): Promise<void>;
   /**
    * Drains: registers as draining, takes no more work, finishes the batches that instances hold,
-   * answers all, and resolves when every thread has ended and it has left the directory. After the
-   * deadline JavaScript models are cut short, which fails their batches; native runs cannot be and
-   * are waited for. Idempotent.
+   * answers all, and resolves when every thread and process has ended and it has left the directory.
+   * After the deadline JavaScript models and processes are cut short, which fails their batches;
+   * native runs in threads cannot be and are waited for. Idempotent.
    */
   stop(deadlineMs?: number): Promise<void>;
-  /** All zero when nothing is left: batches not answered, requests running, threads. */
+  /** All zero when nothing is left: batches not answered, requests running, threads and processes. */
   counters(): { readonly batches: number; readonly requests: number; readonly threads: number };
   /** Messages without effect: of owners that had been replaced, or to an id under which its registration had lapsed. */
   readonly refusedMessages: number;
@@ -109,6 +115,8 @@ export function createWorker(options: WorkerOptions): Worker {
       limitLoads: createAtMost(options.loadsMax),
       spawn: options.spawn ?? spawnThread,
       rateLimits,
+      spawnProcess: options.spawnProcess ?? spawnProcess,
+      launch: options.launch ?? (() => undefined),
     },
     () => mailbox,
   );

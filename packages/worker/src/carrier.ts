@@ -1,15 +1,14 @@
 /**
- * A thread that carries an instance, from its start to its end, and the batches it holds: those
- * posted and not yet back. Told to stop, it finishes what it holds and ends by itself. It is
- * terminated only when a stop is past its deadline, and never in native code, where that would
- * abort the process.
+ * A thread or process that carries an instance, from its start to its end, and the batches it holds:
+ * those posted and not yet back. Told to stop, it finishes what it holds and ends by itself. It is
+ * ended from outside only when a stop is past its deadline or an execution past its time-out.
  */
-import { MessageChannel, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { type ErrorInfo, errorInfo, type InferRequest } from '@nereid/protocol';
-import type { Log } from '@nereid/runtime';
+import type { Clock, Log, Timer } from '@nereid/runtime';
 import { packBatch } from './batch-frame.ts';
 import { createTakenChunks } from './chunk-window.ts';
 import type { BatchSettlement, InstanceBatch } from './instance-batch.ts';
+import type { OpenLine } from './instance-line.ts';
 import { splitTensor } from './join-split.ts';
 import { openResult } from './result-frame.ts';
 import { createSpareFrames } from './spare-frames.ts';
@@ -18,26 +17,26 @@ import {
   type ChunkReport,
   isBuffers,
   type RequestDetail,
-  type StopOrder,
+  STOP,
   type TakenOrder,
   type ThreadOutcome,
   type ThreadReport,
   type ThreadSetup,
 } from './thread-messages.ts';
 
-/** Starts a thread; the seam at which tests end threads from outside. */
-export type SpawnThread = (setup: ThreadSetup) => Worker;
-
 export interface CarrierOptions {
   readonly setup: ThreadSetup;
-  readonly spawn: SpawnThread;
+  readonly open: OpenLine;
+  readonly clock: Clock;
   readonly log: Log;
+  /** An execution that takes longer ends its carrier; undefined for no limit. */
+  readonly executionTimeoutMs: number | undefined;
   /** The model is loaded. Called at most once, before anything else. */
   readonly loaded: () => void;
   /** A batch came back; the batch is settled after this. */
   readonly returned: () => void;
-  /** The thread is gone, with these batches. Called exactly once, last. */
-  readonly ended: (why: ErrorInfo, lost: readonly InstanceBatch[]) => void;
+  /** It is gone, with these batches in their order; `running` is the one that it may have died of. Called exactly once, last. */
+  readonly ended: (why: ErrorInfo, lost: readonly InstanceBatch[], running: InstanceBatch | undefined) => void;
 }
 
 export interface Carrier {
@@ -47,31 +46,46 @@ export interface Carrier {
   /** The request at that position of a held batch is not to run, if it does not run yet. */
   cancel(batch: InstanceBatch, position: number): void;
   stop(): void;
-  /** Ends the thread in the middle of whatever it does, unless that may be native code. */
+  /** Ends it in the middle of whatever it does, unless that may be native code in a thread. */
   terminate(): void;
+  /** It is not wanted any more, and has no batches. */
+  giveUp(): void;
 }
 
-const STOP: StopOrder = { kind: 'stop' };
+const MS_IN_US = 1000;
+/** `reason` of the error of a request whose execution was ended for its time. */
+export const EXECUTION_TIMEOUT = 'execution_timeout';
 
-/** Starts the thread. */
+/** Starts the thread or process. */
 export function startCarrier(options: CarrierOptions): Carrier {
-  const { setup, log } = options;
+  const { setup, log, clock, executionTimeoutMs } = options;
   const { signature } = setup;
   const held = new Map<number, InstanceBatch>();
   const spareFrames = createSpareFrames();
-  const thread = options.spawn(setup);
-  // Not by the thread's parentPort: the model has that too, and libraries that find it write to it.
-  const { port1: line, port2: threadsEnd } = new MessageChannel();
-  thread.postMessage(threadsEnd, [threadsEnd]);
   let needsRequests = false;
   let sequence = 0;
   let loadError: ErrorInfo | undefined;
-  let thrown: unknown;
+  let thrown: string | undefined;
+  let timer: Timer | undefined;
+  let late: InstanceBatch | undefined;
+
+  /** Batches run one after the other: the first one held runs, or is about to. */
+  const watch = () => {
+    if (executionTimeoutMs === undefined) return;
+    timer?.cancel();
+    const [running] = held.values();
+    if (running === undefined || late !== undefined) return;
+    timer = clock.at(clock.nowUs() + executionTimeoutMs * MS_IN_US, () => {
+      late = running;
+      line.terminate();
+    });
+  };
 
   const settle = (number: number, makeSettlement: (batch: InstanceBatch) => BatchSettlement) => {
     const batch = held.get(number);
     if (batch === undefined) return;
     held.delete(number);
+    watch();
     options.returned();
     batch.settle(makeSettlement(batch));
   };
@@ -84,16 +98,21 @@ export function startCarrier(options: CarrierOptions): Carrier {
 
   const sendCancel = (number: number, position: number) => {
     const order: CancelOrder = { kind: 'cancel', sequence: number, position };
-    line.postMessage(order);
+    line.post(order, 0);
   };
 
   const taken = createTakenChunks((chunks, bytes) => {
     const order: TakenOrder = { kind: 'taken', chunks, bytes };
-    line.postMessage(order);
+    line.post(order, 0);
   });
 
   const takeChunk = (report: ChunkReport) => {
-    held.get(report.sequence)?.chunk?.(report);
+    const batch = held.get(report.sequence);
+    if (batch !== undefined) {
+      batch.begun ??= new Set();
+      batch.begun.add(report.position);
+      batch.chunk?.(report);
+    }
     taken.add(report.bytes);
   };
 
@@ -104,48 +123,59 @@ export function startCarrier(options: CarrierOptions): Carrier {
       const { executed, timing, outcomes, responses } = report;
       settle(report.sequence, () => ({ executed, timing, outcomes, responses }));
     } else if (report.kind === 'chunk') takeChunk(report);
-    else if (report.kind === 'log') log[report.level]({ instance: setup.instanceName }, report.text);
+    else if (report.kind === 'log')
+      log[report.level]({ model: signature.name, instance: setup.instanceName }, report.text);
     else if (report.kind === 'load-failed') loadError = report.error;
+    else if (report.kind === 'thrown') thrown = report.text;
     else {
       needsRequests = report.needsRequests;
       options.loaded();
     }
   };
 
-  line.on('message', take);
-  thread.on('error', (error) => {
-    thrown = error;
-  });
-  thread.on('exit', (code) => {
-    // Its end may be known before its last reports have been read.
-    for (let late = receiveMessageOnPort(line); late !== undefined; late = receiveMessageOnPort(line)) {
-      take(late.message);
-    }
-    line.close();
-    const words = thrown === undefined ? `its thread ended with exit code ${code}` : errorInfo(thrown).message;
-    const message = `instance '${setup.instanceName}' of model '${signature.name}' ended: ${words}`;
-    const lost = [...held.values()];
-    held.clear();
-    options.ended(loadError ?? { code: 'INTERNAL', message }, lost);
+  const why = (words: string): ErrorInfo => {
+    if (loadError !== undefined) return loadError;
+    const what = `instance '${setup.instanceName}' of model '${signature.name}' ended: `;
+    if (late === undefined) return { code: 'INTERNAL', message: what + (thrown ?? words) };
+    // INTERNAL and not UNAVAILABLE, by which clients and jobs would come again without an end.
+    const message = `${what}an execution took longer than ${executionTimeoutMs} ms (nereid.execution_timeout_ms)`;
+    return { code: 'INTERNAL', message, reason: EXECUTION_TIMEOUT };
+  };
+
+  const line = options.open(setup, {
+    take,
+    spare: spareFrames.give,
+    ended(words) {
+      timer?.cancel();
+      const lost = [...held.values()];
+      held.clear();
+      // A late one may have come back just before the end, which is then nobody's doing.
+      const running = late === undefined ? lost[0] : lost.find((batch) => batch === late);
+      options.ended(why(words), lost, running);
+    },
   });
 
   return {
     held,
     post(batch) {
       const number = ++sequence;
-      const frame = packBatch(signature, batch.requests, number, batch.receivedNs, spareFrames.take);
+      let used = 0;
+      const frame = packBatch(signature, batch.requests, number, batch.receivedNs, (bytes) => {
+        used = bytes;
+        return spareFrames.take(bytes);
+      });
       // Throws where a parameter is nothing that can be sent: only then is the batch held.
-      line.postMessage(needsRequests ? [frame, batch.requests.map(requestDetail)] : frame, [frame]);
+      line.post(needsRequests ? [frame, batch.requests.map(requestDetail)] : frame, used);
       held.set(number, batch);
+      if (held.size === 1) watch();
       for (const position of batch.cancelled ?? []) sendCancel(number, position);
     },
     cancel(batch, position) {
       for (const [number, candidate] of held) if (candidate === batch) sendCancel(number, position);
     },
-    stop: () => line.postMessage(STOP),
-    terminate() {
-      if (setup.config.backend === 'javascript') void thread.terminate();
-    },
+    stop: () => line.post(STOP, 0),
+    terminate: line.terminate,
+    giveUp: line.giveUp,
   };
 }
 
