@@ -273,6 +273,22 @@ test('a passed deadline fails a job, before it runs and while it waits', async (
   worker.finish();
 });
 
+test('no queue time-out ends a job', async () => {
+  const config =
+    'max_batch_size: 1 dynamic_batching { default_queue_policy { default_timeout_microseconds: 1000 allow_timeout_override: true } }';
+  const { cluster, worker, add, ended, batches } = await world(config);
+  const rows = { inputs: [{ name: 'A', datatype: 'FP32', shape: [1, 1], data: [1] }] };
+  await add('j1', rows);
+  await batches(1);
+  await add('j2', { ...rows, parameters: { timeout: 5 } });
+  await expect.poll(() => cluster.coordinator.counts.queued).toBe(1);
+  await cluster.pass(1000);
+  worker.finish();
+  await batches(1);
+  worker.finish();
+  expect(await ended('j2')).toMatchObject({ state: 'completed', attemptsMade: 1 });
+});
+
 test('no more jobs are taken than may wait, and all are taken in the end', async () => {
   const { worker, add, ended, queues } = await world();
   const ids = Array.from({ length: 60 }, (_, index) => `j${index}`);
