@@ -136,6 +136,8 @@ export function playQueue(seed: number, create: CreateScheduler): QueuePlay {
       timeoutUs: pick(random, TIMEOUTS_US),
       deadlineUs: undefined,
       patient: false,
+      sender: 'gw-1',
+      coming: 0,
     };
     requests.push(request);
     checks.arrived(request.id, request, nowUs);

@@ -215,6 +215,16 @@ describe('refused', () => {
       `unknown parameter 'nereid.carier' for m; did you mean 'nereid.carrier'?`,
     ],
     [
+      'eager closing: neither true nor false',
+      'dynamic_batching {} parameters { key: "nereid.eager_batch" value { string_value: "yes" } }',
+      `parameter 'nereid.eager_batch' for m must be 'true' or 'false', not 'yes'`,
+    ],
+    [
+      'eager closing of no batches',
+      'parameters { key: "nereid.eager_batch" value { string_value: "true" } }',
+      `parameter 'nereid.eager_batch' for m needs 'dynamic_batching'`,
+    ],
+    [
       'a parameter of ours like none',
       'parameters { key: "nereid.zzzzzzzz" value { } }',
       /^unknown parameter 'nereid.zzzzzzzz' for m; known are nereid.carrier, /,

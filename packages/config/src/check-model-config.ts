@@ -3,7 +3,7 @@ import { checkBatchIo } from './check-batch-io.ts';
 import { checkTensors } from './check-tensor-config.ts';
 import { platformFits } from './complete-backend.ts';
 import { isEnsemble } from './complete-model-config.ts';
-import { checkOwnParameters } from './config-parameters.ts';
+import { checkEagerBatch, checkOwnParameters } from './config-parameters.ts';
 import {
   ModelInstanceGroup_Kind as Kind,
   type ModelConfig,
@@ -71,6 +71,7 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
   }
   checkOwnParameters(config);
   carrierSettings(config);
+  checkEagerBatch(config);
 }
 
 function refuse(field: string, text: string): never {

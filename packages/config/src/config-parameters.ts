@@ -20,6 +20,26 @@ const OWN_PARAMETERS: readonly string[] = [
   'nereid.journal_redact',
 ];
 
+const EAGER_BATCH = 'nereid.eager_batch';
+
+/** Whether batches of the model may go before their queue delay is over, where waiting on is of no use. */
+export function closesEarly({ parameters }: Pick<ModelConfig, 'parameters'>): boolean {
+  return parameters[EAGER_BATCH]?.stringValue === 'true';
+}
+
+/** Refuses a value that is none, and one for a model that forms no batches. */
+export function checkEagerBatch(config: ModelConfig): void {
+  const given = config.parameters[EAGER_BATCH]?.stringValue;
+  if (given === undefined || given === 'false') return;
+  const refuse = (text: string) => {
+    throw new NereidError('INVALID_ARG', `parameter '${EAGER_BATCH}' for ${config.name} ${text}`, {
+      field: 'parameters',
+    });
+  };
+  if (given !== 'true') refuse(`must be 'true' or 'false', not '${given}'`);
+  if (config.schedulingChoice.case !== 'dynamicBatching') refuse("needs 'dynamic_batching'");
+}
+
 /** Refuses a parameter that looks like one of ours and is none, since it would be ignored. */
 export function checkOwnParameters(config: ModelConfig): void {
   for (const key of Object.keys(config.parameters)) {

@@ -202,6 +202,8 @@ describe('a strategy with faults', () => {
       timeoutUs: 0,
       deadlineUs: undefined,
       patient: false,
+      sender: 'gw-1',
+      coming: 0,
       message,
     };
   };

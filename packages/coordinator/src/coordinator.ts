@@ -15,6 +15,7 @@ import { createConditions } from './conditions.ts';
 import { createIntake, type Intake } from './intake.ts';
 import { createJobIntake, type JobIntake } from './job-intake.ts';
 import { createLeaseLook } from './lease-look.ts';
+import { drainQueues } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
 import { isIdle, type OwnedModel } from './owned-model.ts';
 import { createOwner, type Owner } from './owner.ts';
@@ -308,6 +309,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     const { mailbox, metrics, jobs, owner, ticks, unlink } = running;
     const deadline = clock.at(clock.nowUs() + deadlineMs * 1000, () => conditions.abandon());
     await tell(() => directory.register({ id, role: 'coordinator', draining: true }));
+    for (const model of models.values()) drainQueues(model);
     conditions.check();
     await conditions.wait(() => [...models.values()].every(isIdle));
     // Leases last: whoever takes one over finds nothing of this owner's under way.

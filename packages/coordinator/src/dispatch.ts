@@ -33,10 +33,19 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   let closed = false;
   let wake: Timer | undefined;
   let means: BatchTimes | undefined;
+  /** What the scheduler was last told to run. */
+  let toldRunning = 0;
 
   const step = (event: ScheduleEvent<OwnedRequest>) => {
+    if (parts.closesEarly) tellRunning();
     for (const decision of scheduler.step(event, clock.nowUs())) apply(decision);
     if (scheduler.waiting === 0) dropWake();
+  };
+
+  const tellRunning = () => {
+    if (entries.running === toldRunning) return;
+    toldRunning = entries.running;
+    scheduler.step({ type: 'running', requests: toldRunning, times: means }, clock.nowUs());
   };
 
   const dropWake = () => {
@@ -280,6 +289,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       }
       places.offer(known.instance);
     },
+    drain: () => step({ type: 'draining' }),
     failQueued(error) {
       for (const { running, request } of entries) if (!running) leave(request.id, error, 'OTHER');
     },

@@ -127,6 +127,8 @@ export function createIntake(parts: IntakeParts): Intake {
         priority: Number(request.priority),
         timeoutUs: Number(request.timeoutUs),
         patient: message.replyTo === id,
+        sender: message.replyTo,
+        coming: message.coming ?? 0,
         message,
         deadlineUs: message.msLeft > 0 ? arrivedUs + message.msLeft * 1000 : undefined,
       });

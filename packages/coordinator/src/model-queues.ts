@@ -1,4 +1,4 @@
-import { isRateLimited } from '@nereid/config';
+import { closesEarly, isRateLimited } from '@nereid/config';
 import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import {
@@ -72,6 +72,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       }),
       instanceDepth: depth,
       statistics,
+      closesEarly: closesEarly(config),
       decoupled: model.signature.decoupled,
       answersTo: order?.owner,
       order,
@@ -98,6 +99,11 @@ function executionKind({ source: { config }, signature }: OwnedModel, { rate_lim
   if (signature.decoupled) return 'streams';
   const kind = depthKind(config);
   return kind === 'single' && rate_limit && config.instanceGroup.some(isRateLimited) ? 'limited' : kind;
+}
+
+/** Nothing more comes for the model: what waits is sent without waiting for company. */
+export function drainQueues({ versions }: OwnedModel): void {
+  for (const { queue } of versions) queue?.drain();
 }
 
 /** Gives its jobs back, ends what is left in the queues and takes the metrics away. */

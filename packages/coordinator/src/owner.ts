@@ -19,7 +19,7 @@ import { inTime } from './in-time.ts';
 import { createTurns } from './in-turn.ts';
 import type { JobIntake } from './job-intake.ts';
 import { createLeases } from './leases.ts';
-import { abandonQueues, closeQueues, openQueues, type QueueLimits } from './model-queues.ts';
+import { abandonQueues, closeQueues, drainQueues, openQueues, type QueueLimits } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
 import { closeStrategies, openStrategies } from './model-strategies.ts';
 import { createModelWorkers } from './model-workers.ts';
@@ -291,6 +291,7 @@ export function createOwner(parts: OwnerParts): Owner {
   /** Lets what was accepted end, then has the workers drop the model. */
   const retire = async (model: OwnedModel) => {
     model.phase = 'unloading';
+    drainQueues(model);
     setStates(model, 'UNLOADING', '');
     await publish(modelRecord(model));
     await conditions.wait(() => parts.stopping() || !isOwned(model) || isIdle(model));

@@ -21,6 +21,8 @@ export interface Entry {
 /** The requests of one model version that have no outcome yet, in order of arrival, each with its deadline's timer while it is queued. */
 export interface RequestEntries extends Iterable<Entry> {
   readonly size: number;
+  /** Those in batches. */
+  readonly running: number;
   /** When the first that is queued arrived; undefined where none is. */
   readonly oldestArrivedUs: number | undefined;
   get(id: string): Entry | undefined;
@@ -36,6 +38,7 @@ export interface RequestEntries extends Iterable<Entry> {
 /** `idle` is called when the last one is forgotten; `order`, if any, is told where each is. */
 export function createRequestEntries(clock: Clock, order: AnswerOrder | undefined, idle: () => void): RequestEntries {
   const entries = new Map<string, Entry>();
+  let running = 0;
 
   const noDeadline = (entry: Entry) => {
     entry.deadline?.cancel();
@@ -44,6 +47,9 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
 
   return {
     [Symbol.iterator]: () => entries.values(),
+    get running() {
+      return running;
+    },
     get size() {
       return entries.size;
     },
@@ -66,6 +72,7 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
       return entry;
     },
     queue(entry, late) {
+      if (entry.running) running--;
       entry.running = false;
       entry.batch = undefined;
       entry.elsewhere = undefined;
@@ -78,12 +85,14 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
       });
     },
     run(entry, batch) {
+      if (!entry.running) running++;
       entry.running = true;
       entry.batch = batch;
       order?.sent(entry.request.id);
       noDeadline(entry);
     },
     runElsewhere(entry, worker) {
+      if (!entry.running) running++;
       entry.running = true;
       entry.elsewhere = worker;
       order?.sent(entry.request.id);
@@ -91,6 +100,7 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
     },
     forget(id) {
       const entry = entries.get(id);
+      if (entry?.running === true) running--;
       if (entry !== undefined) noDeadline(entry);
       entries.delete(id);
       order?.ended(id);

@@ -29,6 +29,8 @@ export interface QueueParts extends BatchSource {
   /** Batches that an instance holds at a time, running and waiting in its worker, by what one takes on average. */
   readonly instanceDepth: (means: BatchTimes | undefined) => number;
   readonly statistics: ModelStatistics;
+  /** Its batches may go before their delay is over: the scheduler asks what runs. */
+  readonly closesEarly: boolean;
   /** Requests may get several answers, of which statistics are kept one by one. */
   readonly decoupled: boolean;
   /** Answers the request's gateway in place of a worker. */
@@ -93,6 +95,8 @@ export interface VersionQueue {
   answered(message: ResponseMessage): boolean;
   /** The worker refused the batch unseen: its requests are queued again. */
   undelivered(batch: number, sent: Epoch): void;
+  /** Nothing more arrives: what waits is sent without waiting for company. */
+  drain(): void;
   /** Ends every queued request with that error. */
   failQueued(error: ErrorInfo): void;
   /** Ends all and drops all timers; batches still out are no longer waited for. */

@@ -11,6 +11,7 @@ import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
 import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
 import type { BytesInFlight } from './bytes-in-flight.ts';
+import { type ComingRequests, createComingRequests } from './coming-requests.ts';
 import { createInfer } from './infer.ts';
 import { createKnownRecords } from './known-records.ts';
 import type { LeaveSignal } from './leave-signal.ts';
@@ -78,6 +79,8 @@ export interface Gateway {
   /** A READY version with its record, or Triton's error for it. */
   model(name: string, version?: string): ModelLookup;
   readonly statistics: Statistics;
+  /** To be told of requests that begin to come for a model with `closesEarly`. */
+  readonly coming: Pick<ComingRequests, 'begin'>;
   /** No longer ready, and refuses new requests; those it holds go on. Idempotent. */
   drain(): void;
   /** Drains, waits so long for the requests it holds, then fails those left. Idempotent. */
@@ -111,6 +114,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const mailbox = options.transport.open(id, (messages) => {
     for (const message of messages) take(message);
   });
+  const coming = createComingRequests();
   const infer = createInfer({
     id,
     clock,
@@ -119,6 +123,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     directory,
     models,
     pending,
+    coming,
     times,
     limits: options.limits,
   });
@@ -229,6 +234,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     modelReady: (name, version) => !stopping && models.ready(name, version),
     model: (name, version = '') => models.find(name, version),
     statistics: { of: statistics.of },
+    coming,
     servedModels: models.served,
     drain,
     close(deadlineMs = 0) {

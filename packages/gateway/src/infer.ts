@@ -1,6 +1,7 @@
 import { checkRequest, type ModelRecord } from '@nereid/config';
 import {
   compareEpochs,
+  DEADLINE_SLACK_MS,
   type Epoch,
   type ErrorInfo,
   type InferMessage,
@@ -19,6 +20,7 @@ import type { Clock, Timer } from '@nereid/runtime';
 import type { Directory, LargeTensors, Mailbox, RefusalReason } from '@nereid/transport';
 import { type AnswerQueue, createAnswerQueue, type StreamLimits } from './answer-queue.ts';
 import type { BytesInFlight } from './bytes-in-flight.ts';
+import type { ComingRequests } from './coming-requests.ts';
 import type { LeaveSignal } from './leave-signal.ts';
 import type { ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
@@ -29,12 +31,6 @@ import { createStreams, hasBegun, newStream, type WaitingStream } from './stream
 const REDIRECTS_MAX = 4;
 /** A request whose tensors are lost more often fails: something takes them away. */
 const TENSOR_LOSSES_MAX = 4;
-
-/**
- * What an owner is told beyond the deadline of a request: its caller then cancels it, with an error of the caller's door.
- * Only where that cancel is lost does the owner end it (docs/protocol.md R24).
- */
-const CANCEL_MS = 200;
 
 /** Of a request that has met no owner; lower than every epoch given out. */
 const NO_EPOCH: Epoch = { number: 0, owner: '' };
@@ -50,6 +46,7 @@ export interface InferParts {
   readonly directory: Directory<ModelRecord>;
   readonly models: ModelLookups;
   readonly pending: Pending;
+  readonly coming: Pick<ComingRequests, 'of'>;
   readonly times: ResendTimes;
   readonly limits: StreamLimits;
 }
@@ -194,8 +191,10 @@ export function createInfer(parts: InferParts): Infer {
     msLeft: number,
   ): string => {
     const epoch = directory.owner(request.modelName);
-    const toldMs = msLeft > 0 ? Math.ceil(msLeft) + CANCEL_MS : 0;
-    const message = firstMessage(request, epoch, replyTo, pending, toldMs);
+    const toldMs = msLeft > 0 ? Math.ceil(msLeft) + DEADLINE_SLACK_MS : 0;
+    const first = firstMessage(request, epoch, replyTo, pending, toldMs);
+    const coming = parts.coming.of(request.modelName);
+    const message = coming === 0 ? first : { ...first, coming };
     const onAbort = signal === undefined ? undefined : () => cancel(message.id);
     if (onAbort !== undefined) signal?.addEventListener('abort', onAbort);
     const waiting: PendingRequest = {

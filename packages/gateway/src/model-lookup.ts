@@ -1,4 +1,4 @@
-import { type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
+import { closesEarly, type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
 import {
   type ErrorInfo,
   INT64_MAX,
@@ -17,6 +17,8 @@ export interface ModelFound {
   readonly signature: ModelSignature;
   /** The READY version meant: the one asked for, without leading zeros, or the greatest. */
   readonly version: string;
+  /** Its owner is to hear of requests that begin to come. */
+  readonly closesEarly: boolean;
   /** All READY versions, ascending. */
   readonly readyVersions: readonly string[];
 }
@@ -101,7 +103,14 @@ function recordView(record: ModelRecord): RecordView {
   const readyVersions = record.versions.filter((each) => each.state === 'READY').map((each) => each.version);
   const found = new Map<string, ModelFound>();
   for (const version of readyVersions) {
-    const entry: ModelFound = { ok: true, record, signature, version, readyVersions };
+    const entry: ModelFound = {
+      ok: true,
+      record,
+      signature,
+      version,
+      closesEarly: closesEarly(record.config),
+      readyVersions,
+    };
     found.set(version, entry);
     found.set('', entry);
   }

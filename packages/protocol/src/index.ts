@@ -53,6 +53,7 @@ export {
   type CountedMessage,
   type CountMessage,
   compareEpochs,
+  DEADLINE_SLACK_MS,
   type DescribedMessage,
   type DescribeMessage,
   type DoneEntry,

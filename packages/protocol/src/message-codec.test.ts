@@ -75,20 +75,40 @@ const responses = fc.record({
 });
 
 const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>> } = {
-  infer: fc.record({
-    kind: fc.constant('infer' as const),
-    ...addressed,
-    id: name,
-    g: integer,
-    low: integer,
-    prev: integer,
-    session,
-    step: integer,
-    sends: integer,
-    msLeft: duration,
-    replyTo: name,
-    request,
-  }),
+  infer: fc.record(
+    {
+      kind: fc.constant('infer' as const),
+      ...addressed,
+      id: name,
+      g: integer,
+      low: integer,
+      prev: integer,
+      session,
+      step: integer,
+      sends: integer,
+      msLeft: duration,
+      replyTo: name,
+      request,
+      coming: fc.integer({ min: 1, max: 100_000 }),
+    },
+    {
+      requiredKeys: [
+        'kind',
+        'model',
+        'epoch',
+        'id',
+        'g',
+        'low',
+        'prev',
+        'session',
+        'step',
+        'sends',
+        'msLeft',
+        'replyTo',
+        'request',
+      ],
+    },
+  ),
   cancel: fc.record({
     kind: fc.constant('cancel' as const),
     ...addressed,
@@ -470,6 +490,14 @@ describe('a frame', () => {
     const grown = Buffer.concat([header.subarray(0, end), Buffer.from('more'), header.subarray(end)]);
     grown.writeUInt32LE(header.readUInt32LE(block) + 4, block);
     expect(decodeMessage(frameWith(RESPONSE, grown))).toEqual(failed);
+  });
+
+  it('of a build that closed no batches early is read', () => {
+    const infer = OLD_FRAMES[0]?.[0];
+    if (infer?.kind !== 'infer') throw new Error('another message');
+    const inline = { ...infer, request: { ...REQUEST, inputs: [] } };
+    const frame = encodeMessage(inline);
+    expect(decodeMessage(frameWith(INFER, frame.subarray(8, -1)))).toStrictEqual(inline);
   });
 
   it('of a build that did not count streams is read', () => {

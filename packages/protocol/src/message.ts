@@ -42,7 +42,15 @@ export interface InferMessage extends ModelMessage {
   readonly msLeft: number;
   readonly replyTo: ProcessId;
   readonly request: CarriedRequest;
+  /** Requests for the model that the gateway is still receiving, where the model's batches are closed early and there are any. */
+  readonly coming?: number;
 }
+
+/**
+ * What an owner is told beyond the deadline of a request: its caller then cancels it, with an error of the caller's door.
+ * Only where that cancel is lost does the owner end it (docs/protocol.md R24).
+ */
+export const DEADLINE_SLACK_MS = 200;
 
 /** gateway → owner: nobody waits for this request any more. */
 export interface CancelMessage extends ModelMessage {

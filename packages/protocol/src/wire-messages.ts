@@ -108,10 +108,11 @@ function writeInfer(writer: MessageWriter, message: InferMessage): void {
   writeNumber(writer, message.msLeft);
   writeText(writer, message.replyTo);
   writeRequest(writer, message.request);
+  writeNumber(writer, message.coming ?? 0);
 }
 
 function readInfer(reader: MessageReader): InferMessage {
-  return {
+  const infer: InferMessage = {
     kind: 'infer',
     model: readName(reader),
     epoch: readEpoch(reader),
@@ -126,6 +127,9 @@ function readInfer(reader: MessageReader): InferMessage {
     replyTo: readName(reader),
     request: readRequest(reader),
   };
+  // Builds that close no batch early end here.
+  const coming = reader.offset < reader.end ? readCount(reader) : 0;
+  return coming === 0 ? infer : { ...infer, coming };
 }
 
 function writeExecute(writer: MessageWriter, message: ExecuteMessage): void {

@@ -1,10 +1,11 @@
 import { QUEUE_TIMEOUT } from '@nereid/protocol';
 import type { BatchStrategy } from './batch-strategy.ts';
+import { createEagerClose } from './eager-close.ts';
 import { createFormingBatch } from './forming-batch.ts';
 import { createQueueAndPlaces } from './queue-and-places.ts';
 import { hasLevels, type QueuePolicies } from './queue-policy.ts';
 import { createReturningClients } from './returning-clients.ts';
-import type { CloseReason, Decision, QueuedRequest, Scheduler } from './schedule.ts';
+import type { CloseReason, Decision, QueuedRequest, ScheduleEvent, Scheduler } from './schedule.ts';
 
 export interface DynamicBatcherOptions<R extends QueuedRequest = QueuedRequest> {
   /** The model's max_batch_size, at least 1. */
@@ -19,6 +20,8 @@ export interface DynamicBatcherOptions<R extends QueuedRequest = QueuedRequest> 
   readonly queue_max: number;
   readonly policies: QueuePolicies;
   readonly strategy?: BatchStrategy<R> | undefined;
+  /** Whether a batch may go before its delay is over (eager-close.ts). */
+  readonly eager: boolean;
 }
 
 type Verdict =
@@ -39,7 +42,8 @@ const NO_LEVELS: readonly never[] = [];
  * 1. a prefix of it has a preferred size and its oldest request has not yet waited for the delay;
  * 2. it cannot grow: the next request does not fit, has another shape or is kept out by the model's strategy;
  * 3. its oldest request has waited for the delay, or there is no delay and no client that has just been
- *    answered is waited for (returning-clients.ts).
+ *    answered is waited for (returning-clients.ts);
+ * 4. the queue drains; or, where the config asks for it, waiting longer is of no use (eager-close.ts).
  * Else it waits until that time is over. A client's own batch is never split.
  *
  * Whoever's time in the queue is over is seen to first, at that time and not when an instance comes
@@ -59,6 +63,8 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   const forming = createFormingBatch(queue, sizes, options.strategy);
   const returning = createReturningClients();
   const tellsLevels = hasLevels(options.policies);
+  const eager = options.eager && options.delay_us > 0 ? createEagerClose(options.delay_us) : undefined;
+  let draining = false;
   /** The wake that the caller knows of, infinite for none. */
   let wishedUs = Number.POSITIVE_INFINITY;
 
@@ -71,11 +77,33 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       return { type: 'send', count: forming.preferredCount, reason: 'preferred' };
     if (forming.closed !== undefined) return { type: 'send', count: forming.count, reason: forming.closed };
     if (expired) return { type: 'send', count: forming.count, reason: 'delay' };
+    if (draining) return { type: 'send', count: forming.count, reason: 'drain' };
     if (options.delay_us === 0) {
       const untilUs = returning.holdUntilUs(nowUs);
       return untilUs === undefined ? { type: 'send', count: forming.count, reason: 'free' } : { type: 'wait', untilUs };
     }
-    return { type: 'wait', untilUs: dueUs };
+    if (eager === undefined) return { type: 'wait', untilUs: dueUs };
+    const whole = forming.count === queue.length;
+    const verdict = eager.verdict({ answerByUs: forming.answerByUs, whole }, nowUs);
+    if (verdict.type === 'send') return { ...verdict, count: forming.count };
+    return { type: 'wait', untilUs: Math.min(dueUs, verdict.untilUs) };
+  };
+
+  /** What the rules that wait for others make of an event. */
+  const hear = (event: ScheduleEvent<R>, nowUs: number) => {
+    switch (event.type) {
+      case 'arrived':
+        returning.arrived(nowUs);
+        eager?.arrived(event.request, nowUs);
+        break;
+      case 'answered':
+        returning.answered(event.requests, event.runUs, nowUs);
+        eager?.answered(event.requests, nowUs);
+        break;
+      case 'draining':
+        draining = true;
+        break;
+    }
   };
 
   const take = (count: number): R[] => {
@@ -117,12 +145,15 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
     },
     step(event, nowUs) {
       const decisions: Decision<R>[] = [];
+      if (event.type === 'running') {
+        eager?.running(event.requests, event.times);
+        return decisions;
+      }
       if (event.type === 'time') wishedUs = Number.POSITIVE_INFINITY;
       // Before it comes in, since they no longer take up room.
       refuseExpired(nowUs, decisions);
       const refusal = waits.take(event);
-      if (event.type === 'arrived') returning.arrived(nowUs);
-      if (event.type === 'answered') returning.answered(event.requests, event.runUs, nowUs);
+      hear(event, nowUs);
       if (refusal === undefined) refuseExpired(nowUs, decisions);
       else decisions.push(refusal);
       const untilUs = Math.min(dispatch(nowUs, decisions), queue.nextExpiryUs);

@@ -10,6 +10,8 @@ export function queuedRequest(given: Partial<QueuedRequest> & Pick<QueuedRequest
     timeoutUs: 0,
     deadlineUs: undefined,
     patient: false,
+    sender: 'gw-1',
+    coming: 0,
     ...given,
   };
 }

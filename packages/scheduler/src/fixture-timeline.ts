@@ -30,6 +30,7 @@ export const DEFAULTS: DynamicBatcherOptions = {
   places_ahead: 0,
   queue_max: 65_536,
   policies: NO_POLICIES,
+  eager: false,
 };
 
 /** `count` arrivals of one row at that time. */

@@ -1,4 +1,5 @@
 import type { BatchStrategy, StrategyBatch } from './batch-strategy.ts';
+import { answerByUs } from './eager-close.ts';
 import type { PriorityQueue } from './priority-queue.ts';
 import type { QueuePlace } from './queue-place.ts';
 import type { QueuedRequest } from './schedule.ts';
@@ -23,6 +24,8 @@ export interface FormingBatch {
   readonly preferredCount: number;
   /** Earliest arrival in it. */
   readonly oldestUs: number;
+  /** When the first of its senders gives up, infinite for never. */
+  readonly answerByUs: number;
   /** Why nothing more can join, else undefined. */
   readonly closed: ClosedBy | undefined;
   /** Brings it up to what waits now. */
@@ -41,6 +44,7 @@ export function createFormingBatch<R extends QueuedRequest>(
   let rows = 0;
   let preferredCount = 0;
   let oldestUs = Number.POSITIVE_INFINITY;
+  let earliestUs = Number.POSITIVE_INFINITY;
   let closed: ClosedBy | undefined;
   let begun: StrategyBatch<R> | undefined;
   let last: QueuePlace<R> | undefined;
@@ -64,6 +68,7 @@ export function createFormingBatch<R extends QueuedRequest>(
     count++;
     rows += request.rows;
     oldestUs = Math.min(oldestUs, request.arrivedUs);
+    if (request.deadlineUs !== undefined) earliestUs = Math.min(earliestUs, answerByUs(request));
     if (sizes.preferred.has(rows)) preferredCount = count;
     if (rows >= sizes.rows_wanted) closed = 'full';
   };
@@ -73,6 +78,7 @@ export function createFormingBatch<R extends QueuedRequest>(
     rows = 0;
     preferredCount = 0;
     oldestUs = Number.POSITIVE_INFINITY;
+    earliestUs = Number.POSITIVE_INFINITY;
     closed = undefined;
     last = undefined;
     queue.watch(undefined);
@@ -92,6 +98,9 @@ export function createFormingBatch<R extends QueuedRequest>(
     },
     get oldestUs() {
       return oldestUs;
+    },
+    get answerByUs() {
+      return earliestUs;
     },
     get closed() {
       return closed;

@@ -36,6 +36,7 @@ export function createQueueAndPlaces<R extends QueuedRequest>(options: PriorityQ
           break;
         case 'answered':
         case 'draining':
+        case 'running':
         case 'time':
           break;
       }

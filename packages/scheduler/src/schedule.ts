@@ -4,6 +4,7 @@
  * reads a clock, a socket or a random number. Times are microseconds of a monotonic clock.
  */
 import type { ErrorInfo } from '@nereid/protocol';
+import type { BatchTimes } from './instance-depth.ts';
 
 /** A request as the rules see it. */
 export interface QueuedRequest {
@@ -21,6 +22,10 @@ export interface QueuedRequest {
   readonly deadlineUs: number | undefined;
   /** A job: nobody waits for it at a door, so that only its deadline ends it and no queue time-out does. */
   readonly patient: boolean;
+  /** Who sent it: a gateway, or an owner for its jobs. */
+  readonly sender: string;
+  /** Others that this sender was receiving for the model when it sent this one; told of models with `nereid.eager_batch`. */
+  readonly coming: number;
 }
 
 /** An instance as the rules see it: `${worker}/${index}`. */
@@ -38,6 +43,11 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'instance-lost'; readonly instance: InstanceKey }
   /** A batch of so many requests has been answered, which ran for so long. */
   | { readonly type: 'answered'; readonly requests: number; readonly runUs: number }
+  /**
+   * How many requests of the queue's model run now, and what its batches take on average, for rules that
+   * close batches early. It decides nothing by itself: another event follows.
+   */
+  | { readonly type: 'running'; readonly requests: number; readonly times: BatchTimes | undefined }
   /** Nothing more arrives: what waits need not wait for company. */
   | { readonly type: 'draining' }
   | { readonly type: 'time' };

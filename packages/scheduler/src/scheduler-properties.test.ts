@@ -38,6 +38,7 @@ const options = fc.record({
   places_ahead: fc.constantFrom(0, 1),
   queue_max: fc.constantFrom(3, 1000),
   policies: fc.oneof(fc.constant(NO_POLICIES), policies),
+  eager: fc.boolean(),
 });
 
 /** Each request ended exactly once. */
@@ -108,6 +109,7 @@ describe('a queue of 60,000', () => {
       places_ahead: 0,
       queue_max: QUEUED,
       policies: NO_POLICIES,
+      eager: false,
     });
     if (freeFirst) scheduler.step({ type: 'instance-free', instance: 'a' }, 0);
     for (let index = 0; index < QUEUED; index++) {

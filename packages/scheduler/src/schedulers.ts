@@ -1,4 +1,4 @@
-import { LIMITS, type ModelConfig, unsupportedScheduling } from '@nereid/config';
+import { closesEarly, LIMITS, type ModelConfig, unsupportedScheduling } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import type { BatchStrategy } from './batch-strategy.ts';
 import { createDefaultScheduler } from './default-scheduler.ts';
@@ -59,6 +59,7 @@ export function createScheduler<R extends QueuedRequest = QueuedRequest>(
     queue_max: Math.max(options.queue_max, largestSize(policies)),
     policies,
     strategy: options.strategy,
+    eager: closesEarly(config),
   });
 }
 

@@ -63,8 +63,10 @@ export function infer(context: InferContext, request: FastifyRequest, reply: Fas
     return;
   }
 
+  const arrived = found.closesEarly ? begun(context.gateway, found.record.name, request) : undefined;
   const account = context.openBytes(request.raw.socket, reply.raw);
   const take = (body: Body) => {
+    arrived?.();
     try {
       const asked = version === '' ? '' : found.version;
       const decoded = decodeInfer(context, request, found.signature, asked, body, account);
@@ -89,6 +91,13 @@ export function infer(context: InferContext, request: FastifyRequest, reply: Fas
     }
   };
   readEncodedBody(request.raw, context.inputBytesMax, context.inflate, take, account);
+}
+
+/** Tells the gateway that the request is on its way, until its body is there or its client has gone. */
+function begun({ coming }: Gateway, model: string, request: FastifyRequest): () => void {
+  const arrived = coming.begin(model);
+  request.raw.once('close', arrived);
+  return arrived;
 }
 
 /** The request with the headers that are passed on, or why not: what the codec finds it throws. */
