@@ -21,7 +21,7 @@ export interface DynamicBatcherOptions<R extends QueuedRequest = QueuedRequest> 
   readonly policies: QueuePolicies;
   readonly strategy?: BatchStrategy<R> | undefined;
   /** Whether a batch may go before its delay is over (eager-close.ts). */
-  readonly eager: boolean;
+  readonly eager?: boolean;
 }
 
 type Verdict =
@@ -63,7 +63,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   const forming = createFormingBatch(queue, sizes, options.strategy);
   const returning = createReturningClients();
   const tellsLevels = hasLevels(options.policies);
-  const eager = options.eager && options.delay_us > 0 ? createEagerClose(options.delay_us) : undefined;
+  const eager = options.eager === true && options.delay_us > 0 ? createEagerClose(options.delay_us) : undefined;
   let draining = false;
   /** The wake that the caller knows of, infinite for none. */
   let wishedUs = Number.POSITIVE_INFINITY;
