@@ -37,6 +37,7 @@ import {
   unloadSettled,
 } from './owned-model.ts';
 import type { PassOn } from './pass-on.ts';
+import { stillUnloading } from './request-error.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
 import { createTakeover } from './takeover.ts';
@@ -392,9 +393,4 @@ export function createOwner(parts: OwnerParts): Owner {
       }
     },
   };
-}
-
-function stillUnloading(name: string, ms: number): NereidError {
-  const text = `model '${name}' still has requests after ${ms / 1000} s: it is unloaded once they have ended`;
-  return new NereidError('UNAVAILABLE', text);
 }

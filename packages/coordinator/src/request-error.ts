@@ -1,7 +1,13 @@
-import type { ErrorInfo } from '@nereid/protocol';
+import { type ErrorInfo, NereidError } from '@nereid/protocol';
 
 /** Of the owner alone. */
 export const INSTANCE_LOST: ErrorInfo = {
   code: 'UNAVAILABLE',
   message: 'the instance that ran the request was lost twice; try again later',
 };
+
+/** To the caller of an unload that takes longer than `ms`. */
+export function stillUnloading(name: string, ms: number): NereidError {
+  const text = `model '${name}' still has requests after ${ms / 1000} s: it is unloaded once they have ended`;
+  return new NereidError('UNAVAILABLE', text);
+}

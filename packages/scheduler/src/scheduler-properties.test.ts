@@ -38,7 +38,6 @@ const options = fc.record({
   places_ahead: fc.constantFrom(0, 1),
   queue_max: fc.constantFrom(3, 1000),
   policies: fc.oneof(fc.constant(NO_POLICIES), policies),
-  eager: fc.boolean(),
 });
 
 /** Each request ended exactly once. */
