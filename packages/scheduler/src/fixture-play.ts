@@ -184,7 +184,7 @@ export function play(scheduler: Scheduler, actions: readonly Action[], options: 
       if (back) step({ type: 'returned', request }, () => plain.giveBack(request));
       else end(request.id, 'lost');
     }
-    freed(instance);
+    for (let place = 0; place <= options.places_ahead; place++) freed(instance);
   };
 
   for (let place = 0; place <= options.places_ahead; place++) for (const instance of [...free.keys()]) freed(instance);
