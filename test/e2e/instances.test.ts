@@ -11,6 +11,8 @@ interface Loaded {
   readonly instance: string;
   readonly device: { readonly kind: string; readonly id: number };
   readonly pid: number;
+  /** Processor cores that its process may use, `0-3,8`. */
+  readonly cores: string;
 }
 
 /** What instances of a model did, in order. */
@@ -24,11 +26,19 @@ const GROUPS: Readonly<Record<string, string>> = {
   half_passive: '[ { name: "p" kind: KIND_CPU count: 2 passive: true }, { name: "q" kind: KIND_CPU } ]',
   all_passive: '{ kind: KIND_CPU passive: true }',
   several: '[ { kind: KIND_MODEL }, { name: "own" kind: KIND_CPU count: 2 }, { } ]',
+  pinned: '[ { kind: KIND_CPU host_policy: "one_core" }, { name: "free" kind: KIND_CPU host_policy: "unknown" } ]',
+  threaded: '{ kind: KIND_CPU host_policy: "one_core" }',
   on_gpu: '{ kind: KIND_GPU }',
   on_gpu_9: '{ kind: KIND_GPU gpus: 9 }',
 };
 /** What asks for a value over this ends its instance. */
 const DEADLY = 666;
+
+/** The last core that this process may use. */
+function lastCore(): number {
+  const [, list = ''] = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  return Number(/\d+$/.exec(list)?.[0]);
+}
 
 /** Models that write down how they were loaded and what they run; each execution waits until `go`. */
 function addModels(folder: ModelFolder): void {
@@ -37,13 +47,14 @@ function addModels(folder: ModelFolder): void {
     mkdirSync(join(folder.path, name, '1'), { recursive: true });
     writeFileSync(
       join(folder.path, name, '1', 'model.mjs'),
-      `import { appendFileSync, existsSync } from 'node:fs';
+      `import { appendFileSync, existsSync, readFileSync } from 'node:fs';
        import { setTimeout as delay } from 'node:timers/promises';
        let instance;
        const write = (file, what) => appendFileSync(file, JSON.stringify({ instance, ...what }) + '\\n');
        export function initialize({ instanceName, device }) {
          instance = instanceName;
-         write(${file('loaded')}, { device, pid: process.pid });
+         const [, cores] = /^Cpus_allowed_list:\\s*(\\S+)$/m.exec(readFileSync('/proc/self/status', 'utf8'));
+         write(${file('loaded')}, { device, pid: process.pid, cores });
        }
        export async function execute(requests) {
          const VALUE = requests[0].inputs.get('VALUE');
@@ -59,13 +70,15 @@ function addModels(folder: ModelFolder): void {
       `backend: "javascript"
        input { name: "VALUE" data_type: TYPE_INT32 dims: 1 }
        output { name: "VALUE" data_type: TYPE_INT32 dims: 1 }
-       instance_group ${groups}`,
+       instance_group ${groups}
+       ${name === 'threaded' ? 'parameters { key: "nereid.carrier" value { string_value: "thread" } }' : ''}`,
     );
   }
 }
 
 describe.each(MODES)('in mode %s', (mode) => {
-  const flags = ['--exit-on-error=false', '--strict-readiness=false'];
+  const core = lastCore();
+  const flags = [`--host-policy=one_core,cpu-cores=${core}`, '--exit-on-error=false', '--strict-readiness=false'];
   let folder: ModelFolder;
   let served: Deployment;
 
@@ -160,6 +173,28 @@ describe.each(MODES)('in mode %s', (mode) => {
       'own KIND_CPU 2',
       'several_2 KIND_CPU 1',
     ]);
+  });
+
+  test('an instance under a host policy runs on its cores alone, in a process of its own', async () => {
+    const byName = new Map(loaded('pinned').map((one) => [one.instance, one]));
+    const { pid = 0, cores } = byName.get('pinned_0_0') ?? {};
+    expect(cores).toBe(String(core));
+    expect(readFileSync(`/proc/${pid}/status`, 'utf8')).toMatch(new RegExp(`^Cpus_allowed_list:\\t${core}$`, 'm'));
+    const workers = served.workers.map(({ process }) => process.pid);
+    expect(workers).not.toContain(pid);
+    // A policy that there is not binds nothing.
+    expect(workers).toContain(byName.get('free_0')?.pid);
+    const output = served.workers.map((worker) => worker.output()).join('');
+    expect(output).toContain("there is no --host-policy named 'unknown'");
+    letGo('pinned');
+    expect((await ask('pinned')).status).toBe(200);
+  });
+
+  test('an instance that must be a thread is not bound, of which a warning tells', async () => {
+    const workers = served.workers.map(({ process }) => process.pid);
+    expect(workers).toContain(loaded('threaded')[0]?.pid);
+    const output = served.workers.map((worker) => worker.output()).join('');
+    expect(output).toMatch(/a thread is not bound by its host policy \(taskset -c \d+\).*threaded_0_0/);
   });
 
   test('what asks for GPUs says why it cannot be had', async () => {

@@ -52,6 +52,18 @@ const cases: [rule: string, flags: () => string[], code: number, text: RegExp][]
     4,
     /package\.json.*folder/,
   ],
+  [
+    'a host policy that is none',
+    () => [...ports(), `--model-repository=${SAMPLES}`, '--host-policy=p,cpu-cores=all'],
+    2,
+    /--host-policy: 'p,cpu-cores=all' is not allowed; give <name>,cpu-cores=/,
+  ],
+  [
+    'a host policy of cores that there are not',
+    () => [...ports(), `--model-repository=${SAMPLES}`, '--host-policy=p,cpu-cores=0-8191'],
+    2,
+    /--host-policy: p,cpu-cores=0-8191: this process cannot use core .*8191; give cores/,
+  ],
   ['a model that does not load', () => [...ports(), `--model-repository=${BROKEN}`], 4, /broken/],
   ['a model whose code does not parse', () => [...ports(), `--model-repository=${folder.path}`], 4, /does_not_parse/],
   [

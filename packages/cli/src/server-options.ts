@@ -79,6 +79,7 @@ export function serverOptions(
     timeScale: options.timeScale,
     ...(options.workerModels.length === 0 ? {} : { workerModels: options.workerModels }),
     ...(env.CUDA_VISIBLE_DEVICES === undefined ? {} : { cudaVisibleDevices: env.CUDA_VISIBLE_DEVICES }),
+    ...(options.hostPolicy.length === 0 ? {} : { hostPolicy: options.hostPolicy }),
     maxBytesInFlight: options.maxBytesInFlight,
     allowClientShm: options.allowClientShm,
     ...(options.allowHttp ? { http: httpOptions(options) } : {}),

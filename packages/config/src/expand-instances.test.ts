@@ -30,6 +30,16 @@ test.each<[string, string, number, string[]]>([
   expect(names(text, gpus)).toEqual(expected);
 });
 
+test.each([
+  ['the one that its group names', 'kind: KIND_CPU host_policy: "own"', ['own']],
+  ['cpu', 'kind: KIND_CPU', ['cpu']],
+  ['model', 'kind: KIND_MODEL', ['model']],
+  ['gpu_<id>', 'kind: KIND_GPU gpus: [ 1, 0 ]', ['gpu_1', 'gpu_0']],
+])('the host policy of an instance is %s', (_name, text, expected) => {
+  const config = parseModelConfig(`instance_group { name: "g" count: 1 ${text} }`, 'c');
+  expect(expandInstances(config).map(({ hostPolicy }) => hostPolicy)).toEqual(expected);
+});
+
 test('passive groups', () => {
   const config = parseModelConfig(
     'instance_group [ { name: "a" count: 1 passive: true }, { name: "b" count: 1 } ]',

@@ -16,6 +16,8 @@ export interface ExpandedInstance {
   /** Loaded, but never scheduled. */
   readonly passive: boolean;
   readonly rateLimiter?: ModelRateLimiter | undefined;
+  /** The host policy that it is under, if there is one of that name. */
+  readonly hostPolicy: string;
 }
 
 /**
@@ -35,6 +37,7 @@ export function expandInstances(config: ModelConfig): readonly ExpandedInstance[
           device,
           passive: group.passive,
           rateLimiter: group.rateLimiter,
+          hostPolicy: group.hostPolicy || defaultPolicy(device),
         });
       }
     }
@@ -51,6 +54,10 @@ export function isRateLimited({ passive, rateLimiter }: Pick<ModelInstanceGroup,
 export function instanceGpu(name: string): number | undefined {
   const id = /_gpu(\d+)$/.exec(name)?.[1];
   return id === undefined ? undefined : Number(id);
+}
+
+function defaultPolicy({ kind, id }: ExpandedInstance['device']): string {
+  return kind === 'gpu' ? `gpu_${id}` : kind;
 }
 
 function devices(group: ModelInstanceGroup): readonly ExpandedInstance['device'][] {

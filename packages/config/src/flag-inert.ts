@@ -84,7 +84,6 @@ export const inertSchema = z.strictObject({
   cudaVirtualAddressSize: pools.repeated('<gpu>:<bytes>', "Bytes of a GPU's virtual addresses."),
   bufferManagerThreadCount: pools.integer(0, 'Threads that copy tensors.', { agrees: '0' }),
   minSupportedComputeCapability: hardware.number(6, 'The oldest GPU that is used.'),
-  hostPolicy: hardware.repeated('<name>,<setting>=<value>', 'A setting of a host policy, e.g. its processors.'),
   modelLoadGpuLimit: hardware.repeated('<device>:<fraction>', "How much of a GPU's memory loading may fill."),
 
   allowSagemaker: cloud.boolean(false, 'Serve the SageMaker endpoint.'),

@@ -23,6 +23,7 @@ export {
 } from './model-signature.ts';
 export { backendSettings, DEFAULTS, metricsAddress, type Options, TIME_SCALE_MAX, TIME_SCALE_MIN } from './options.ts';
 export { GRPC_COMPRESSION_LEVELS, GRPC_DEFAULTS } from './options-grpc.ts';
+export { HOST_POLICY_FORM, type HostPolicy, readCores, readHostPolicies } from './options-hardware.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
 export { type ResourceLimit, resourceLimits } from './options-rate.ts';
 export { readTraceConfig } from './options-trace.ts';

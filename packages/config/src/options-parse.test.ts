@@ -95,6 +95,7 @@ describe('forms of a flag', () => {
       lane: 'auto',
       dataDir: './.nereid',
       allowHttp: true,
+      hostPolicy: [],
       httpAddress: '0.0.0.0',
       httpPort: 8000,
       httpMaxInputSize: 67_108_864,
@@ -312,6 +313,14 @@ describe('refusals name the flag and what is allowed', () => {
     [
       ['--max-bytes-in-flight=1000'],
       '--max-bytes-in-flight=1000 is less than --http-max-input-size=67108864: one request of that size could never be taken',
+    ],
+    [
+      ['--host-policy=cpu,weird=3'],
+      "--host-policy: 'cpu,weird=3' is not allowed; give <name>,cpu-cores=<first>-<last>[,…] or <name>,numa-node=<number>",
+    ],
+    [
+      ['--host-policy=cpu,cpu-cores=3-1'],
+      "--host-policy: 'cpu,cpu-cores=3-1' is not allowed; give <name>,cpu-cores=<first>-<last>[,…] or <name>,numa-node=<number>",
     ],
     [['--http-restricted-api='], '--http-restricted-api: this value is not allowed; give a text that is not empty'],
     [

@@ -19,6 +19,7 @@ import {
 import { LIMITS } from './limits.ts';
 import { listenersConflict } from './listeners-conflict.ts';
 import { grpcConflict, grpcOptions } from './options-grpc.ts';
+import { hardwareOptions } from './options-hardware.ts';
 import { httpConflict, httpOptions } from './options-http.ts';
 import { loggingOptions } from './options-logging.ts';
 import { rateOptions } from './options-rate.ts';
@@ -291,6 +292,7 @@ export const optionsSchema = z.strictObject({
   ...loggingOptions,
 
   ...traceOptions,
+  ...hardwareOptions,
 });
 
 /** Every option, defaulted. */

@@ -1,4 +1,11 @@
-import { GRPC_COMPRESSION_LEVELS, LIMITS, TIME_SCALE_MAX, TIME_SCALE_MIN } from '@nereid/config';
+import {
+  GRPC_COMPRESSION_LEVELS,
+  HOST_POLICY_FORM,
+  LIMITS,
+  readHostPolicies,
+  TIME_SCALE_MAX,
+  TIME_SCALE_MIN,
+} from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import { grpcSettings } from './grpc-settings.ts';
 import { httpSettings } from './http-settings.ts';
@@ -73,9 +80,13 @@ function checkGrpc(grpc: GrpcOptions): void {
   grpcSettings(grpc);
 }
 
-function checkHardware({ cudaVisibleDevices }: ServerOptions): void {
+function checkHardware({ hostPolicy, cudaVisibleDevices }: ServerOptions): void {
   if (cudaVisibleDevices !== undefined && typeof cudaVisibleDevices !== 'string') {
     throw wrong('cudaVisibleDevices', 'a text');
+  }
+  if (hostPolicy === undefined) return;
+  if (!isTexts(hostPolicy) || readHostPolicies(hostPolicy) === undefined) {
+    throw wrong('hostPolicy', `an array of ${HOST_POLICY_FORM}`);
   }
 }
 

@@ -139,7 +139,7 @@ describe('infer', () => {
 
   test('a model that ends its thread fails only what the thread held, and is back', async () => {
     const server = await start();
-    await expect(echo(server, [1], { exit: true })).rejects.toMatchObject({ code: 'INTERNAL' });
+    await expect(echo(server, [1], { exit: true })).rejects.toMatchObject({ code: 'POISONED' });
     expect((await echo(server, [2])).outputs.OUT?.data).toEqual(Int32Array.of(2));
     expect(server.ready()).toBe(true);
   });

@@ -1,5 +1,5 @@
 /** Each role as it is started in a process, alone or with the others; the process stops it. */
-import { DEFAULTS, LIMITS, LOAD_FAILED, type ModelRecord } from '@nereid/config';
+import { DEFAULTS, LIMITS, LOAD_FAILED, type ModelRecord, readHostPolicies } from '@nereid/config';
 import { type Coordinator, createCoordinator, type LoadFailure } from '@nereid/coordinator';
 import {
   createGateway,
@@ -25,7 +25,7 @@ import {
   type Transport,
   timing,
 } from '@nereid/transport';
-import { createWorker, type RateLimitOptions, type Worker } from '@nereid/worker';
+import { createWorker, hostLaunches, type RateLimitOptions, tryCommand, type Worker } from '@nereid/worker';
 import type { DoorState } from './door-state.ts';
 import { globMatcher } from './glob.ts';
 import { grpcSettings } from './grpc-settings.ts';
@@ -74,8 +74,10 @@ export function addWorker(
   gpus: number,
 ): Promise<Worker> {
   const start = async () => {
+    const policies = readHostPolicies(options.hostPolicy ?? []) ?? new Map();
     const worker = createWorker({
       ...shared,
+      launch: await hostLaunches(policies, tryCommand, shared.log),
       id: newProcessId('wk'),
       findModel: files.findModel,
       hashModel: files.hashModel,

@@ -101,6 +101,8 @@ export interface ServerOptions {
   readonly workerModels?: readonly string[];
   /** CUDA_VISIBLE_DEVICES of this process: the GPUs that it can use; all of the machine by default. */
   readonly cudaVisibleDevices?: string;
+  /** `<name>,cpu-cores=<first>-<last>[,…]` or `<name>,numa-node=<number>`; none by default. */
+  readonly hostPolicy?: readonly string[];
   /** Bytes that requests and answers may take together, 2 GiB by default; more requests are refused with 503. */
   readonly maxBytesInFlight?: number;
   /** With true (the default) clients may register shared memory. */

@@ -236,7 +236,7 @@ function instanceOf(
     clock,
     log,
     limits,
-    open: carrierLine(config, hosting, hosting.launch(expanded)),
+    open: carrierLine({ config, hosting, name }, hosting.launch(expanded)),
     executionTimeoutMs: carrierSettings(config).executionTimeoutMs,
     changed,
     setup: {
@@ -255,15 +255,20 @@ function instanceOf(
   });
 }
 
-/** Throws INVALID_ARG where a model asks for threads and its instance must be launched as a process. */
-function carrierLine(config: ModelConfig, hosting: HostingOptions, launch: InstanceLaunch | undefined): OpenLine {
+/** What carries an instance; one that its model wants in a thread is not bound by a host policy. */
+function carrierLine(
+  { config, hosting, name }: { config: ModelConfig; hosting: HostingOptions; name: string },
+  launch: InstanceLaunch | undefined,
+): OpenLine {
+  const { clock, log, spawn, spawnProcess } = hosting;
   const settings = carrierSettings(config);
   if (carrierKind(settings, launch !== undefined) === 'process') {
-    return processLine(hosting.spawnProcess, launch ?? NO_LAUNCH, hosting.clock, hosting.log);
+    return processLine(spawnProcess, launch ?? NO_LAUNCH, clock, log);
   }
   if (launch !== undefined) {
-    const text = `instances of model '${config.name}' must be started by '${launch.prefix.join(' ')}', which no thread can be`;
-    throw new NereidError('INVALID_ARG', `${text}; leave 'nereid.carrier' out or set it to process`);
+    const command = launch.prefix.join(' ');
+    const fix = "leave the parameter 'nereid.carrier' out or set it to process";
+    log.warn({ model: config.name, instance: name }, `a thread is not bound by its host policy (${command}): ${fix}`);
   }
-  return threadLine(hosting.spawn);
+  return threadLine(spawn);
 }

@@ -222,12 +222,12 @@ describe('the start of a process', () => {
     );
   });
 
-  it('is refused where the model asks for threads', async () => {
+  it('is not that of a host policy where the model asks for threads', async () => {
     await harness.close();
-    await open({ launch: () => ({ prefix: ['taskset', '-c', '0'] }) });
-    expect(await reasonOf('parameters { key: "nereid.carrier" value { string_value: "thread" } }')).toBe(
-      "Invalid argument: instances of model 'm' must be started by 'taskset -c 0', which no thread can be; leave 'nereid.carrier' out or set it to process",
-    );
+    await open({ launch: () => ({ prefix: ['false'] }) });
+    await harness.javascript('m', echo, 'parameters { key: "nereid.carrier" value { string_value: "thread" } }');
+    const { versions } = await harness.load('m');
+    expect(versions[0]?.state).toBe('READY');
   });
 
   it('ends a process that does not load in time', async () => {
