@@ -181,6 +181,19 @@ describe('the strategy of a model', () => {
   });
 });
 
+describe('a strategy without dynamic batching', () => {
+  test('is told of and not loaded', async () => {
+    write('syntax error');
+    const warning = "the batching strategy 'strategy.mjs' of model 'm' has no effect without dynamic_batching";
+    const cluster = fakeCluster([fakeModel('m', '', { directory, warning })]);
+    const warned = vi.spyOn(cluster.log, 'warn');
+    await cluster.worker();
+    expect(await cluster.coordinator.start()).toEqual([]);
+    expect(warned).toHaveBeenCalledWith({ model: 'm' }, warning);
+    await cluster.coordinator.stop();
+  });
+});
+
 describe('a strategy with faults', () => {
   const lines: string[] = [];
   const clock = virtualClock();

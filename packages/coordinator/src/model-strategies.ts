@@ -17,7 +17,8 @@ export async function openStrategies(
   directory: string,
   { clock, log }: StrategyParts,
 ): Promise<string | undefined> {
-  const { name, config, strategies = {} } = model.source;
+  const { name, config, strategies = {}, warning } = model.source;
+  if (warning !== undefined) log.warn({ model: name }, warning);
   try {
     for (const version of model.versions) {
       const file = strategies[version.version];

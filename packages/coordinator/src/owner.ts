@@ -243,7 +243,6 @@ export function createOwner(parts: OwnerParts): Owner {
     models.set(name, model);
     await publish(modelRecord(model));
     log.info({ model: name, versions: source.versions }, 'loading model');
-    if (source.warning !== undefined) log.warn({ model: name }, source.warning);
     const refusal = unsupportedText(source) ?? (await openStrategies(model, source.directory, parts));
     if (!isOwned(model)) closeStrategies(model);
     if (refusal === undefined) await loadOnWorkers(model);

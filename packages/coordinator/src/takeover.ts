@@ -77,9 +77,9 @@ export function createTakeover(parts: TakeoverParts): Takeover {
   const canGoOn = async (model: OwnedModel): Promise<boolean> => {
     if (model.phase !== 'serving' || model.source.strategies === undefined) return true;
     const directory = await parts.reader.directory(model.name).catch(() => undefined);
-    const refusal = directory === undefined ? 'no folder' : await openStrategies(model, directory, parts);
+    const opened = directory !== undefined && (await openStrategies(model, directory, parts)) === undefined;
     const epoch = leases.epoch(model.name);
-    if (refusal === undefined && epoch !== undefined) {
+    if (opened && epoch !== undefined) {
       // It may have been renewed meanwhile.
       model.epoch = epoch;
       return true;

@@ -255,6 +255,7 @@ describe('an instance with a warm-up', () => {
   it.each([
     ['simple', value('INPUT0', 'INT32', 16) + value('INPUT1', 'INT32', 16)],
     ['identity_batched_bytes', value('INPUT', 'STRING', 3)],
+    ['ragged', value('VALUES', 'FP32', 3)],
   ])('of onnxruntime: %s', async (name, inputs) => {
     const version = await loadWith(name, `model_warmup { name: "s" batch_size: 4 count: 2 ${inputs} }`);
     expect(version).toMatchObject({ state: 'READY', reason: '' });
