@@ -129,7 +129,7 @@ describe('warm-up', () => {
   });
 });
 
-describe('an instance with a warm-up', () => {
+describe.each(['thread', 'process'])('an instance with a warm-up, in a %s,', (carrier) => {
   let harness: Harness;
   beforeEach(async () => {
     harness = await createHarness();
@@ -139,7 +139,8 @@ describe('an instance with a warm-up', () => {
   });
 
   const warmup = (more = '', dims = 1) =>
-    `model_warmup { name: "first" batch_size: 1 ${more}
+    `parameters { key: "nereid.carrier" value { string_value: "${carrier}" } }
+     model_warmup { name: "first" batch_size: 1 ${more}
        inputs { key: "X" value { data_type: TYPE_INT32 dims: ${dims} zero_data: true } } }`;
   const ECHO =
     'export const execute = (requests) => requests.map(({ inputs }) => ({ outputs: { Y: inputs.get("X") } }));';
@@ -169,7 +170,7 @@ describe('an instance with a warm-up', () => {
     rmSync(file);
   });
 
-  it('runs it again on the thread that takes the place of one that ended', async () => {
+  it('runs it again where another thread or process takes the place of one that ended', async () => {
     const file = join(mkdtempSync(join(tmpdir(), 'nereid-warm-')), 'seen');
     await harness.javascript(
       'm',
@@ -240,6 +241,17 @@ describe('an instance with a warm-up', () => {
     const { versions } = await harness.load('m');
     expect(versions[0]?.reason).toContain('its model did not load within 300 ms');
     for (const thread of harness.threads) await thread.terminate();
+    for (const child of harness.processes) child.kill('SIGKILL');
+  });
+});
+
+describe('an instance with a warm-up', () => {
+  let harness: Harness;
+  beforeEach(async () => {
+    harness = await createHarness();
+  });
+  afterEach(async () => {
+    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
   });
 
   /** Loads a fixture with one more line of configuration. */
