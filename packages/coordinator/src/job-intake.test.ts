@@ -99,6 +99,36 @@ test('a job runs and gives its return value', async () => {
   });
 });
 
+test('preserve_ordering: a job and a request that somebody waits for are answered in the order of their batches', async () => {
+  const { cluster, worker, add, ended, find } = await world(
+    'max_batch_size: 1 dynamic_batching { preserve_ordering: true }',
+  );
+  const other = await cluster.worker('wk-2');
+  await settle();
+  const rows = { inputs: [{ name: 'A', datatype: 'FP32', shape: [1, 1], data: [1] }] };
+  const gateway = cluster.gateway();
+  const first = gateway.infer(fakeRequest(model));
+  await settle();
+  await add('j1', rows);
+  await expect.poll(() => worker.executes.length + other.executes.length).toBe(2);
+  const third = gateway.infer(fakeRequest(model));
+  await settle();
+  const slow = worker.executes.some(({ entries }) => entries[0]?.id === first) ? worker : other;
+  const quick = slow === worker ? other : worker;
+  while (quick.executes.length > 0) {
+    quick.finish();
+    await settle();
+  }
+  expect((await find('j1'))?.state).toBe('running');
+  expect(gateway.answered).toEqual([]);
+  while (slow.executes.length > 0) {
+    slow.finish();
+    await settle();
+  }
+  expect(await ended('j1')).toMatchObject({ state: 'completed', attemptsMade: 1 });
+  expect(gateway.answered).toEqual([first, third]);
+});
+
 test('jobs share batches with requests that somebody waits for', async () => {
   const config =
     'max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 1000000 preferred_batch_size: [ 4 ] }';
