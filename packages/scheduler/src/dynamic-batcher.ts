@@ -3,7 +3,7 @@ import type { BatchStrategy } from './batch-strategy.ts';
 import { createEagerClose } from './eager-close.ts';
 import { createFormingBatch } from './forming-batch.ts';
 import { createQueueAndPlaces } from './queue-and-places.ts';
-import { hasLevels, type QueuePolicies } from './queue-policy.ts';
+import { hasLevels, hasTimeouts, type QueuePolicies } from './queue-policy.ts';
 import { createReturningClients } from './returning-clients.ts';
 import type { CloseReason, Decision, QueuedRequest, ScheduleEvent, Scheduler } from './schedule.ts';
 
@@ -65,6 +65,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   const tellsLevels = hasLevels(options.policies);
   const eager = options.eager === true && options.delay_us > 0 ? createEagerClose(options.delay_us) : undefined;
   let draining = false;
+  const isTimed = hasTimeouts(options.policies);
   /** The wake that the caller knows of, infinite for none. */
   let wishedUs = Number.POSITIVE_INFINITY;
 
@@ -132,7 +133,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   };
 
   const refuseExpired = (nowUs: number, decisions: Decision<R>[]) => {
-    if (queue.nextExpiryUs > nowUs) return;
+    if (!isTimed || queue.nextExpiryUs > nowUs) return;
     for (const request of queue.expire(nowUs)) decisions.push({ type: 'reject', request, error: QUEUE_TIMEOUT });
   };
 
@@ -156,7 +157,8 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       hear(event, nowUs);
       if (refusal === undefined) refuseExpired(nowUs, decisions);
       else decisions.push(refusal);
-      const untilUs = Math.min(dispatch(nowUs, decisions), queue.nextExpiryUs);
+      const heldUntilUs = dispatch(nowUs, decisions);
+      const untilUs = isTimed ? Math.min(heldUntilUs, queue.nextExpiryUs) : heldUntilUs;
       // A wake that comes too early finds nothing to do and asks for the next: cheaper than to move it each time.
       if (untilUs < wishedUs) {
         wishedUs = untilUs;

@@ -23,6 +23,24 @@ const LEVELS_IDLE_MAX = 64;
 const CHUNK_LEVELS_MAX = 512;
 
 export function createQueueLevels<R extends QueuedRequest>(policies: QueuePolicies): QueueLevels<R> {
+  return policies.levels === 0 ? createOneLevel(policies) : createManyLevels(policies);
+}
+
+/** Most queues: each request passes here, so nothing is looked up. */
+function createOneLevel<R extends QueuedRequest>({ default_level, default: policy }: QueuePolicies): QueueLevels<R> {
+  const level = createLevel<R>(default_level, policy);
+  return {
+    get first() {
+      return level.length > 0 ? level : undefined;
+    },
+    after: () => undefined,
+    get: () => level,
+    filled: () => undefined,
+    emptied: () => undefined,
+  };
+}
+
+function createManyLevels<R extends QueuedRequest>(policies: QueuePolicies): QueueLevels<R> {
   const known = new Map<number, QueueLevel<R>>();
   /** Those in which somebody waits, ascending, in chunks; only the last one left may be empty. */
   const chunks: QueueLevel<R>[][] = [[]];

@@ -49,11 +49,9 @@ export function firstFrom<R extends QueuedRequest>(
   { lists }: QueueLevel<R>,
   standing: number,
 ): QueuePlace<R> | undefined {
-  for (let index = standing; index < lists.length; index++) {
-    const head = lists[index]?.head;
-    if (head !== undefined) return head;
-  }
-  return undefined;
+  if (standing <= RETURNED && lists[RETURNED].head !== undefined) return lists[RETURNED].head;
+  if (standing <= FRESH && lists[FRESH].head !== undefined) return lists[FRESH].head;
+  return standing <= DELAYED ? lists[DELAYED].head : undefined;
 }
 
 /** Puts the place into the list of its standing, behind another one there; undefined for its front. */

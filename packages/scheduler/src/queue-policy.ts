@@ -53,6 +53,11 @@ export function hasLevels({ levels, default: all }: QueuePolicies): boolean {
   return levels > 0 || (all.timeout_us > 0 && all.action === 'delay');
 }
 
+/** True where a request's time may end while it waits. */
+export function hasTimeouts({ default: all, by_level }: QueuePolicies): boolean {
+  return all.timeout_us > 0 || [...by_level.values()].some(({ timeout_us }) => timeout_us > 0);
+}
+
 /** The largest bound that a level has of its own; 0 for none. */
 export function largestSize({ default: all, by_level }: QueuePolicies): number {
   let largest = all.size_max ?? 0;
