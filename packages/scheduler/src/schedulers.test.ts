@@ -37,6 +37,16 @@ describe('createScheduler', () => {
     expect(batchSizes(createScheduler(whole))).toEqual(sizes);
   });
 
+  test.each([
+    ['max_batch_size alone, which a config without any is completed to, makes full batches', '[ 4 ]', ['full']],
+    ['others make preferred ones', '[ 2, 4 ]', ['preferred']],
+  ])('preferred sizes: %s', (_rule, sizes, reasons) => {
+    const scheduler = createScheduler(config(`dynamic_batching { preferred_batch_size: ${sizes} }`));
+    for (let index = 0; index < 5; index++) scheduler.step({ type: 'arrived', request: request(`r${index}`) }, 0);
+    const decisions = scheduler.step({ type: 'instance-free', instance: 'a' }, 0);
+    expect(decisions.flatMap((decision) => (decision.type === 'dispatch' ? [decision.reason] : []))).toEqual(reasons);
+  });
+
   test('without max_queue_size the bound is the one given', () => {
     const scheduler = createScheduler(config('dynamic_batching {}'), { queue_max: 2, places_ahead: 0 });
     expect(batchSizes(scheduler)).toEqual([2]);

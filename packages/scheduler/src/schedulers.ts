@@ -52,7 +52,7 @@ export function createScheduler<R extends QueuedRequest = QueuedRequest>(
   const policies = queuePolicies(batching);
   return createDynamicScheduler<R>({
     rows_max: Math.max(1, config.maxBatchSize),
-    preferred: batching.preferredBatchSize,
+    preferred: preferredSizes(config.maxBatchSize, batching.preferredBatchSize),
     delay_us: Number(batching.maxQueueDelayMicroseconds),
     places_ahead: options.places_ahead,
     // What the config allows is allowed, also where that is more.
@@ -65,4 +65,9 @@ export function createScheduler<R extends QueuedRequest = QueuedRequest>(
 
 function isPassive({ instanceGroup: groups }: ModelConfig): boolean {
   return groups.length > 0 && groups.every(({ passive }) => passive);
+}
+
+/** A config without preferred sizes is completed to max_batch_size alone: a batch of that size is full, which nobody preferred. */
+function preferredSizes(maxBatchSize: number, sizes: readonly number[]): readonly number[] {
+  return sizes.every((size) => size === maxBatchSize) ? [] : sizes;
 }

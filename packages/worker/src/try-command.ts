@@ -9,6 +9,14 @@ export const tryCommand: TryCommand = ([program = '', ...args]) =>
     execFile(program, args, { timeout: TIMEOUT_MS }, (failure, stdout, stderr) => {
       if (failure === null) resolve({ kind: 'ran', output: stdout });
       else if (failure.code === 'ENOENT') resolve({ kind: 'absent' });
-      else resolve({ kind: 'failed', words: stderr.trim() || failure.message });
+      else resolve({ kind: 'failed', words: firstLine(stderr) ?? failure.message });
     });
   });
+
+/** What is wrong; some programs go on with how they are used. */
+function firstLine(text: string): string | undefined {
+  return text
+    .split('\n')
+    .map((line) => line.trim())
+    .find((line) => line !== '');
+}
