@@ -87,11 +87,13 @@ export type BatchResult =
 export interface BackendInstance {
   /**
    * True where the model sees requests one by one (ids, parameters, own tensors). Where it is
-   * false only joined tensors cross to the instance's thread, and a batch that fails is split and
-   * each of its requests tried alone once.
+   * false only joined tensors cross to the instance's thread.
    */
   readonly needsRequests: boolean;
-  /** One execution at a time. A throw fails every request of the batch with INTERNAL unless it is a NereidError. */
+  /**
+   * One execution at a time. A throw fails the batch, with INTERNAL unless it is a NereidError: each of
+   * its requests is then executed alone once, and fails alone. `each` is for what only some fail by.
+   */
   execute(batch: Batch): Promise<BatchResult>;
   /** Frees the model. Called once, never during an execution. */
   finalize(): Promise<void>;

@@ -36,7 +36,7 @@ export function retriesOf(lost: InstanceBatch, why: ErrorInfo): readonly Instanc
     times.inferNs += timing.inferNs;
     times.outputNs += timing.outputNs;
     if (settlement.responses !== undefined) {
-      responses = responses === undefined ? settlement.responses : sumResponseTimes(responses, settlement.responses);
+      responses = sumResponseTimes(responses, settlement.responses);
     }
     left--;
     if (left === 0) settleLost();

@@ -42,7 +42,8 @@ export function createResponseClock(startNs: number): ResponseClock {
 }
 
 /** Those of two runs of requests of one batch. */
-export function sumResponseTimes(a: ResponseTimes, b: ResponseTimes): ResponseTimes {
+export function sumResponseTimes(a: ResponseTimes | undefined, b: ResponseTimes): ResponseTimes {
+  if (a === undefined) return b;
   const answers: AnswerTimes[] = [];
   for (let index = 0; index < Math.max(a.answers.length, b.answers.length); index++) {
     const one = a.answers[index] ?? NO_ANSWERS;

@@ -19,15 +19,22 @@ export interface ChunkLine {
 /** The end of a stream whose answers are all sent. */
 const END: ThreadOutcome = { ok: true, parameters: {}, outputs: [] };
 
-export function hasStreams(result: BatchResult | ThreadOutcome[]): result is Extract<BatchResult, { kind: 'each' }> {
-  return !Array.isArray(result) && result.kind === 'each' && result.outcomes.some(isStream);
+export function hasStreams(result: BatchResult): result is Extract<BatchResult, { kind: 'each' }> {
+  return result.kind === 'each' && result.outcomes.some(isStream);
 }
 
-export function isStream(outcome: BackendOutcome): outcome is BackendStream {
+/** An outcome of a model that is not decoupled, for which a stream is none. */
+export function wholeOutcome(outcome: BackendOutcome | undefined): ThreadOutcome {
+  if (outcome !== undefined && !isStream(outcome)) return plainOutcome(outcome);
+  const message = 'the model answered one request with a stream, which its configuration does not say';
+  return { ok: false, error: { code: 'INTERNAL', message } };
+}
+
+function isStream(outcome: BackendOutcome): outcome is BackendStream {
   return Symbol.asyncIterator in outcome;
 }
 
-export function plainOutcome(outcome: Exclude<BackendOutcome, BackendStream>): ThreadOutcome {
+function plainOutcome(outcome: Exclude<BackendOutcome, BackendStream>): ThreadOutcome {
   if (!outcome.ok) return outcome;
   return { ok: true, parameters: outcome.response.parameters, outputs: outcome.response.outputs };
 }
@@ -35,7 +42,7 @@ export function plainOutcome(outcome: Exclude<BackendOutcome, BackendStream>): T
 /**
  * Sends the answers of all of a batch's streams side by side, and at once those that came whole.
  * Resolves when all have ended, with how each did: END, or the error that ended it. Never rejects.
- * `times` is told how long each answer took.
+ * `times` is told how long each answer took. `first` is the position of the first in its batch.
  */
 export function sendStreams(
   sequence: number,
@@ -43,9 +50,11 @@ export function sendStreams(
   cancels: BatchCancels,
   line: ChunkLine,
   times: ResponseClock,
+  first = 0,
 ): Promise<ThreadOutcome[]> {
   return Promise.all(
-    outcomes.map(async (outcome, position) => {
+    outcomes.map(async (outcome, index) => {
+      const position = first + index;
       const send = (each: ThreadOutcome, last: boolean) => line.send(sequence, { position, outcome: each, last });
       if (!isStream(outcome)) {
         const whole = plainOutcome(outcome);
