@@ -65,6 +65,8 @@ export interface SimChecks {
   /** The transport of a worker, looked at. */
   watchWorker(id: ProcessId, transport: Transport): Transport;
   ran(run: ModelRun): void;
+  /** What ran ended with its thread: each of its requests may run once more, by itself. */
+  crashed(run: ModelRun): void;
   /** The one outcome, or the end of a stream. */
   answered(request: SentRequest, outcome: Outcome): void;
   /** What is wrong with an answer, in words. */
@@ -84,12 +86,15 @@ const VIOLATIONS_MAX = 20;
 /** Of a queue, to a request that it takes no more, or keeps no longer. */
 export const EXPIRED_TEXT = 'Request timeout expired';
 const REFUSALS = [QUEUE_FULL.message, EXPIRED_TEXT];
+/** After the second one a request is refused (worker/lost-batch). */
+const CRASHES_MAX = 2;
 /** What takes longer is sent again, and runs again if that comes when it has just ended (R25). */
 const RESEND_US = 1_000_000;
 
 export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChecks {
   const violations: Violation[] = [];
   const tokensRun = new Set<number>();
+  const crashes = new Map<number, number>();
 
   const fail = (check: CheckName, text: string) => {
     if (violations.filter((violation) => violation.check === check).length < VIOLATIONS_MAX)
@@ -139,6 +144,15 @@ export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChe
         else tokensRun.add(token);
       }
     },
+    crashed({ worker, model, tokens }) {
+      for (const token of tokens) {
+        if (token === 'mixed') continue;
+        tokensRun.delete(token);
+        const times = (crashes.get(token) ?? 0) + 1;
+        crashes.set(token, times);
+        if (once && times > CRASHES_MAX) fail('S1', `${token} ended threads of ${model} at ${worker} ${times} times`);
+      }
+    },
     answered(request, outcome) {
       const what = `request ${request.token} to ${request.model}/${request.version} at ${request.gateway}`;
       if (request.outcome !== undefined) fail('S1', `${what} got a second outcome`);
@@ -151,10 +165,11 @@ export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChe
         return;
       }
       const { code, message } = outcome.error;
-      const { throwShare, refuses } = simModel(request.model);
+      const { throwShare, crashShare, refuses } = simModel(request.model);
       const own =
         (request.cancelled && code === 'CANCELLED') ||
         (throwShare > 0 && code === 'INTERNAL') ||
+        (crashShare > 0 && code === 'POISONED') ||
         (refuses && code === 'UNAVAILABLE' && REFUSALS.some((text) => message.endsWith(text)));
       if (!own && !allowed(code, message)) fail('S2', `${what} got ${code}: ${message}`);
     },

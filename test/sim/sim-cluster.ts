@@ -135,7 +135,12 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
     };
     const holdsAll = role !== 'worker' || !members.some((other) => other.role === 'worker' && other.process.alive);
     const held = options.models.filter(() => own.next() < settings.heldShare || holdsAll).map(({ name }) => name);
-    const threads = createSimThreads({ process, random: own, ran: options.checks.ran });
+    const threads = createSimThreads({
+      process,
+      random: own,
+      ran: options.checks.ran,
+      crashed: options.checks.crashed,
+    });
     const shown = switches.directory(directory);
     const context: RoleContext = {
       ...options,

@@ -35,6 +35,7 @@ export interface ThreadsOptions {
   readonly process: SimProcess;
   readonly random: Random;
   readonly ran: (run: ModelRun) => void;
+  readonly crashed: (run: ModelRun) => void;
 }
 
 const LOAD_US_MAX = 30_000;
@@ -52,7 +53,7 @@ export function createSimThreads(options: ThreadsOptions): { readonly spawn: Spa
   };
 }
 
-function startThread(setup: ThreadSetup, { process, random, ran }: ThreadsOptions, ports: Set<MessagePort>) {
+function startThread(setup: ThreadSetup, { process, random, ran, crashed }: ThreadsOptions, ports: Set<MessagePort>) {
   const { signature, version } = setup;
   const model = simModel(setup.config.name);
   const waiting: OpenedBatch[] = [];
@@ -77,6 +78,15 @@ function startThread(setup: ThreadSetup, { process, random, ran }: ThreadsOption
     onExit(code);
   };
 
+  const runOf = (opened: OpenedBatch): ModelRun => {
+    return { worker: process.name, model: model.name, version, rows: opened.rows, tokens: tokensOf(opened) };
+  };
+
+  const crash = (opened: OpenedBatch) => {
+    crashed(runOf(opened));
+    end(1);
+  };
+
   const answer = (opened: OpenedBatch, runUs: number) => {
     const [input] = opened.joined;
     if (input === undefined) throw new NereidError('INTERNAL', 'a batch without its input');
@@ -99,7 +109,7 @@ function startThread(setup: ThreadSetup, { process, random, ran }: ThreadsOption
   const finish = (opened: OpenedBatch, runUs: number) => {
     running = undefined;
     if (random.next() < model.crashShare) {
-      end(1);
+      crash(opened);
       return;
     }
     if (random.next() < model.throwShare) fail(opened, true, runUs, 'INTERNAL');
@@ -128,7 +138,7 @@ function startThread(setup: ThreadSetup, { process, random, ran }: ThreadsOption
         report({ kind: 'outcomes', sequence, executed: true, timing: timing(now() - startUs), outcomes });
         next();
       },
-      crash: () => end(1),
+      crash: () => crash(opened),
     });
   };
 
@@ -144,7 +154,7 @@ function startThread(setup: ThreadSetup, { process, random, ran }: ThreadsOption
       next();
       return;
     }
-    ran({ worker: process.name, model: model.name, version, rows: opened.rows, tokens: tokensOf(opened) });
+    ran(runOf(opened));
     if (model.streams) {
       running = stream(opened);
       return;
