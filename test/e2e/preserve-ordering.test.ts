@@ -36,7 +36,7 @@ async function serveApart(folder: string): Promise<Served> {
     const [first, second, coordinator] = await Promise.all(roles.map(({ started }) => started));
     const doors = [first?.http ?? '', second?.http ?? ''];
     for (const http of doors) {
-      await eventually('the model is known', async () => (await fetch(`${http}/v2/models/ordered/ready`)).ok);
+      await eventually('the models are known', async () => (await fetch(`${http}/v2/health/ready`)).ok);
     }
     return { doors, metrics: coordinator?.metrics ?? '', stop };
   } catch (error) {
@@ -45,13 +45,27 @@ async function serveApart(folder: string): Promise<Served> {
   }
 }
 
+/** Gives two answers, the second one over 0 once the file is there. */
+const STREAM = (goOn: string) => `
+  import { existsSync } from 'node:fs';
+  import { setTimeout } from 'node:timers/promises';
+  async function* answers({ inputs }) {
+    const VALUE = inputs.get('VALUE');
+    yield { outputs: { VALUE } };
+    while (VALUE.data[0] === 0 && !existsSync(${JSON.stringify(goOn)})) await setTimeout(5);
+    yield { outputs: { VALUE } };
+  }
+  export const execute = (requests) => requests.map(answers);`;
+
 describe.each(MODES)('preserve_ordering over two instances, in mode %s', (mode) => {
   const folder = createModelFolder();
   const begun = join(folder.path, 'begun');
   const go = join(folder.path, 'go');
+  const goOn = join(folder.path, 'go-on');
   let served: Served | undefined;
 
   beforeAll(async () => {
+    const instances = mode === 'one' ? 2 : 1;
     mkdirSync(join(folder.path, 'ordered', '1'), { recursive: true });
     writeFileSync(
       join(folder.path, 'ordered', '1', 'model.mjs'),
@@ -69,13 +83,19 @@ describe.each(MODES)('preserve_ordering over two instances, in mode %s', (mode) 
       `name: "ordered" backend: "javascript" max_batch_size: 1
        input [ { name: "VALUE", data_type: TYPE_INT32, dims: [ -1 ] } ]
        output [ { name: "VALUE", data_type: TYPE_INT32, dims: [ -1 ] } ]
-       instance_group [ { count: ${mode === 'one' ? 2 : 1}, kind: KIND_CPU } ]
+       instance_group [ { count: ${instances}, kind: KIND_CPU } ]
        dynamic_batching { preserve_ordering: true }`,
+    );
+    folder.addJavaScript(
+      'stream',
+      STREAM(goOn),
+      `${mode === 'one' ? 'instance_group [ { count: 1, kind: KIND_CPU } ]' : ''}
+       model_transaction_policy { decoupled: true } dynamic_batching { preserve_ordering: true }`,
     );
     served = mode === 'one' ? await serveOne(folder.path) : await serveApart(folder.path);
   });
   afterAll(async () => {
-    writeFileSync(go, '');
+    for (const file of [go, goOn]) writeFileSync(file, '');
     await served?.stop();
     folder.remove();
   });
@@ -106,5 +126,34 @@ describe.each(MODES)('preserve_ordering over two instances, in mode %s', (mode) 
     expect(answers.map(({ outputs }) => new Set(outputs.get('VALUE')?.data))).toEqual(
       [0, 1, 2, 3].map((value) => new Set([value])),
     );
+  });
+
+  test('the answers of a stream come once the one before it has ended, whose own flow', async () => {
+    if (served === undefined) throw new Error('not served');
+    const { doors, metrics } = served;
+    const ask = async (value: number) => {
+      const http = doors[value % doors.length] ?? '';
+      return fetch(`${http}/v2/models/stream/generate_stream`, {
+        method: 'POST',
+        body: JSON.stringify({ VALUE: value }),
+      });
+    };
+    const event = (value: number) => `data: {"VALUE":${value},"model_name":"stream","model_version":"1"}\n\n`;
+    const reader = (await ask(0)).body?.pipeThrough(new TextDecoderStream()).getReader();
+    expect((await reader?.read())?.value).toBe(event(0));
+    let over = false;
+    const next = ask(1).then((response) => response.text());
+    void next.finally(() => {
+      over = true;
+    });
+    await eventually(
+      'the second stream has ended at its instance',
+      async () => (await metric(metrics, 'nv_inference_count', { model: 'stream' })) === 1,
+    );
+    for (const http of doors) await fetch(`${http}/v2/health/live`);
+    expect(over).toBe(false);
+    writeFileSync(goOn, '');
+    expect((await reader?.read())?.value).toBe(event(0));
+    expect(await next).toBe(event(1) + event(1));
   });
 });
