@@ -6,8 +6,8 @@
  */
 import { describe, expect, test } from 'vitest';
 import { MIXES, type MixName, mixOf } from './sim-mixes.ts';
-import { QUEUE_MODELS, STREAM_TRAFFIC } from './sim-models.ts';
-import { type SimReport, simulate } from './simulate.ts';
+import { LIMITED_MODELS, QUEUE_MODELS, STREAM_TRAFFIC } from './sim-models.ts';
+import { type SimReport, type Simulation, simulate } from './simulate.ts';
 
 const FIRST = Number(process.env.NEREID_SIM_SEED ?? 1);
 const COUNT = Number(process.env.NEREID_SIM_SEEDS ?? 100);
@@ -15,11 +15,26 @@ const MIX = process.env.NEREID_SIM_MIX as MixName | undefined;
 const VERBOSE = process.env.NEREID_SIM_VERBOSE === '1';
 const SEEDS = Array.from({ length: COUNT }, (_, index) => FIRST + index);
 
-/** Seeds that are run once more with clients that ask for many streams. */
-const STREAM_SEEDS = SEEDS.slice(0, Math.ceil(COUNT / 10));
+interface Again {
+  readonly name: string;
+  /** Of how many seeds one is run once more so. */
+  readonly every: number;
+  readonly course: (mix: MixName) => Pick<Simulation, 'models' | 'network' | 'traffic'>;
+}
 
-/** Seeds that are run once more with models whose queues have levels, times, limits and orders. */
-const QUEUE_SEEDS = SEEDS.slice(0, Math.ceil(COUNT / 4));
+const AGAIN: readonly Again[] = [
+  { name: 'with many streams', every: 10, course: () => ({ traffic: STREAM_TRAFFIC }) },
+  { name: 'with queues of all kinds', every: 5, course: () => ({ models: QUEUE_MODELS }) },
+  // A lost notice costs who waits for resources a second: as many as elsewhere would be an overload.
+  {
+    name: 'with a rate limiter',
+    every: 5,
+    course: (mix) => ({ models: LIMITED_MODELS, network: { noticeLossShare: mix === 'none' ? 0 : 0.02 } }),
+  },
+];
+const MORE_SEEDS = AGAIN.flatMap(({ name, every, course }) =>
+  SEEDS.slice(0, Math.ceil(COUNT / every)).map((seed) => ({ name, seed, course })),
+);
 
 const totals: Record<string, number> = {};
 let longestWaitUs = 0;
@@ -50,27 +65,12 @@ describe('what must hold, holds', () => {
     SEED_TIMEOUT_MS,
   );
 
-  test.each(STREAM_SEEDS)(
-    'with many streams, seed %i',
-    async (seed) => {
+  test.each(MORE_SEEDS)(
+    '$name, seed $seed',
+    async ({ seed, course }) => {
       const mix = MIX ?? mixOf(seed);
       const notes: string[] = [];
-      const simulation = { seed, mix: MIXES[mix], traffic: STREAM_TRAFFIC, note: (text: string) => notes.push(text) };
-      const report = await simulate(simulation);
-      count(report);
-      const failures = report.violations.map(({ check, text }) => `${check} ${text}`);
-      expect(failures, `${mix}\n${notes.join('\n')}\n`).toEqual([]);
-    },
-    SEED_TIMEOUT_MS,
-  );
-
-  test.each(QUEUE_SEEDS)(
-    'with queues of all kinds, seed %i',
-    async (seed) => {
-      const mix = MIX ?? mixOf(seed);
-      const notes: string[] = [];
-      const simulation = { seed, mix: MIXES[mix], models: QUEUE_MODELS, note: (text: string) => notes.push(text) };
-      const report = await simulate(simulation);
+      const report = await simulate({ seed, mix: MIXES[mix], ...course(mix), note: (text) => notes.push(text) });
       count(report);
       if (VERBOSE) console.log([`seed ${seed}, ${mix}: ${JSON.stringify(report.counts)}`, ...notes].join('\n  '));
       const failures = report.violations.map(({ check, text }) => `${check} ${text}`);

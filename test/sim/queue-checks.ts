@@ -165,7 +165,7 @@ export function createQueueChecks({ rules, healthy, fail }: QueueChecksOptions):
       }
       for (const [level, count] of levels) {
         const { size_max: most } = rules.rulesOf(level);
-        if (count > most) fail('size', `${count} wait in level ${level} of ${most}`);
+        if (healthy && count > most) fail('size', `${count} wait in level ${level} of ${most}`);
       }
     },
     waits: (id) => waiting.has(id),

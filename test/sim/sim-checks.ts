@@ -13,7 +13,7 @@ import {
   QUEUE_FULL,
 } from '@nereid/protocol';
 import type { Transport } from '@nereid/transport';
-import { simModel, valuesOf } from './sim-models.ts';
+import { RESOURCES, simModel, valuesOf } from './sim-models.ts';
 import type { ModelRun } from './sim-thread.ts';
 
 /** Names of docs/protocol.md; `batch` for limits and shapes, `crash` for what a role throws. */
@@ -64,7 +64,8 @@ export interface SimChecks {
   fail(check: CheckName, text: string): void;
   /** The transport of a worker, looked at. */
   watchWorker(id: ProcessId, transport: Transport): Transport;
-  ran(run: ModelRun): void;
+  /** Returns what to call when it is over. */
+  ran(run: ModelRun): () => void;
   /** What ran ended with its thread: each of its requests may run once more, by itself. */
   crashed(run: ModelRun): void;
   /** The one outcome, or the end of a stream. */
@@ -92,8 +93,9 @@ const CRASHES_MAX = 2;
 const RESEND_US = 1_000_000;
 
 export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChecks {
+  const running = new Set<ModelRun>();
   const violations: Violation[] = [];
-  const tokensRun = new Set<number>();
+  const runs = new Map<number, number>();
   const crashes = new Map<number, number>();
 
   const fail = (check: CheckName, text: string) => {
@@ -133,21 +135,30 @@ export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChe
       });
     },
     wrongAnswer,
-    ran({ worker, model, version, rows, tokens }) {
-      const { batchRowsMax, runUsMax } = simModel(model);
+    ran(run) {
+      const { worker, model, version, rows, tokens } = run;
+      const { batchRowsMax, runUsMax, throwShare } = simModel(model);
+      // After a batch of several has failed each runs once more, alone.
+      const runsMax = throwShare > 0 && rows.length === 1 ? 2 : 1;
       const total = rows.reduce((sum, count) => sum + count, 0);
       const what = `${worker} ran ${total} rows of ${model}/${version} for ${tokens}`;
       if (rows.length > 1 && total > batchRowsMax) fail('batch', what);
       for (const token of tokens) {
         if (token === 'mixed') fail('batch', `${what}: rows of several requests are mixed up`);
-        else if (once && runUsMax < RESEND_US && tokensRun.has(token)) fail('S1', `${what}: ${token} has run already`);
-        else tokensRun.add(token);
+        else {
+          const before = runs.get(token) ?? 0;
+          if (once && runUsMax < RESEND_US && before >= runsMax) fail('S1', `${what}: ${token} has run already`);
+          runs.set(token, before + 1);
+        }
       }
+      running.add(run);
+      for (const text of overused(running, run, once)) fail('resources', text);
+      return () => void running.delete(run);
     },
     crashed({ worker, model, tokens }) {
       for (const token of tokens) {
         if (token === 'mixed') continue;
-        tokensRun.delete(token);
+        runs.delete(token);
         const times = (crashes.get(token) ?? 0) + 1;
         crashes.set(token, times);
         if (once && times > CRASHES_MAX) fail('S1', `${token} ended threads of ${model} at ${worker} ${times} times`);
@@ -204,6 +215,18 @@ function createFenceCheck(worker: ProcessId, fail: SimChecks['fail']) {
 
 function describeBatch({ model, batch, epoch }: DoneMessage): string {
   return `batch ${batch} of ${model} of epoch ${epoch.number}/${epoch.owner}`;
+}
+
+/** What runs needs more than there is, in words; what all share may be over for a while where something went wrong. */
+function overused(running: ReadonlySet<ModelRun>, { worker, model }: ModelRun, healthy: boolean): readonly string[] {
+  return Object.keys(simModel(model).needs).flatMap((name) => {
+    const { count = 0, global = false } = RESOURCES[name] ?? {};
+    if (global && !healthy) return [];
+    const others = [...running].filter((run) => global || run.worker === worker);
+    const used = others.reduce((sum, run) => sum + (simModel(run.model).needs[name] ?? 0), 0);
+    const what = others.map((run) => `${run.model} at ${run.worker}`).join(', ');
+    return used > count ? [`${used} of ${count} ${name} are in use: ${what}`] : [];
+  });
 }
 
 function wrongAnswer(request: SentRequest, outcome: Extract<Outcome, { ok: true }>): string | undefined {

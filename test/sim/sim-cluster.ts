@@ -7,9 +7,11 @@ import { createLog, createRegistry, type Random, seededRandom } from '@nereid/ru
 import {
   type BlobOptions,
   createRedisDirectory,
+  createRedisResources,
   createRedisTransport,
   type RedisDirectory,
   type Role,
+  type SharedResources,
   type Timing,
   type Transport,
   timing,
@@ -98,11 +100,13 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
   const registered = switches.timing(timing());
   let processes = 0;
 
-  const watch = (role: Role, id: ProcessId, transport: Transport) => {
+  const watch = (role: Role, id: ProcessId, transport: Transport, directory: () => RedisDirectory<ModelRecord>) => {
     if (role === 'worker') return options.checks.watchWorker(id, transport);
-    if (role === 'gateway') return transport;
+    // Without R9 an owner believes what others have heard, which does not pass its own mailbox.
+    if (role === 'gateway' || switches.off.has('R9')) return transport;
     const { healthy, checks } = options;
-    return watchOwner(transport, { id, healthy, nowUs: world.nowUs, fail: checks.fail });
+    const epoch = (model: string) => (directory().holds(model, id) ? directory().owner(model)?.number : undefined);
+    return watchOwner(transport, { id, healthy, epoch, build: options.build, nowUs: world.nowUs, fail: checks.fail });
   };
 
   const start = (role: Role, as?: ProcessId): Member => {
@@ -120,7 +124,7 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
     const nextTurn = (callback: () => void) => void process.clock.at(process.clock.nowUs(), callback);
     const redisTransport = createRedisTransport({ ...lane, limits, blobs, nextTurn });
     // What is taken out of a role is hidden from the checks, which look at what passes its mailbox.
-    const watched = watch(role, id, redisTransport);
+    const watched = watch(role, id, redisTransport, () => directory);
     const saying =
       role === 'gateway' && options.msLeft !== undefined ? sayingTimeLeft(watched, options.msLeft) : watched;
     const transport = switches.transport(role, saying);
@@ -150,6 +154,7 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
       directory: shown,
       timing: registered,
       threads,
+      resources: createRedisResources(lane),
       held,
     };
     const running = startRole(role, context);
@@ -214,6 +219,7 @@ interface RoleContext extends ClusterOptions {
   readonly directory: RedisDirectory<ModelRecord>;
   readonly timing: Timing;
   readonly threads: ReturnType<typeof createSimThreads>;
+  readonly resources: SharedResources;
   /** Models that a worker takes. */
   readonly held: readonly string[];
 }
@@ -273,7 +279,7 @@ function startCoordinator({
       directory: async () => '',
       versions: async (name) => modelSource(name, build(name)).versions,
     },
-    options: { controlMode: settings.controlMode, loadModels: ['*'], queueMax: settings.queue_max },
+    options: { controlMode: settings.controlMode, loadModels: ['*'], queueMax: settings.queue_max, rateLimit: true },
     timing,
   });
   return {
@@ -285,7 +291,7 @@ function startCoordinator({
 }
 
 function startWorker(context: RoleContext): RunningRole {
-  const { id, process, transport, directory, timing, build, threads, held } = context;
+  const { id, process, transport, directory, timing, build, threads, resources, held } = context;
   let lapses = 0;
   const worker = createWorker({
     id,
@@ -300,6 +306,7 @@ function startWorker(context: RoleContext): RunningRole {
     loadsMax: 4,
     limits: LIMITS,
     spawn: threads.spawn,
+    rateLimit: { resources: [], shared: resources },
     timing,
     newId: () => `${id}.${++lapses}`,
   });

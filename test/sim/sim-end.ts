@@ -8,11 +8,14 @@ const KEYS = redisKeys(REDIS_PREFIX);
 /** The directory's own keys, whose fields come and go. */
 const DIRECTORY = new Set(DIRECTORY_KEYS.map((name) => KEYS[name]('all')));
 
+/** Of the rate limiter, which keeps nothing of anybody. */
+const KEPT = new Set([...DIRECTORY, KEYS.resourceMeta('all')]);
+
 /** What each blob's key begins with. */
 const BLOBS = KEYS.blob('').replace(/\{\}$/, '');
 
 /** The longest pause and the last restart are over, and what died in them has run out. */
-const CALM_US = 12_000_000;
+const CALM_US = 15_000_000;
 const QUIET_US = 15_000_000;
 const LOOK_US = 1_000_000;
 const STOP_US = 25_000_000;
@@ -36,6 +39,7 @@ export async function becomesQuiet({ world, cluster, redis, fail }: Course): Pro
   while (left().length > 0 && world.nowUs() < untilUs) await world.run(world.nowUs() + LOOK_US);
   for (const what of left()) fail('S6', what);
   checkDirectory(cluster.living(), redis, fail);
+  checkClaims(cluster.living('worker'), redis, fail);
   return left().length === 0;
 }
 
@@ -49,6 +53,16 @@ function checkDirectory(living: readonly Member[], redis: Course['redis'], fail:
   for (const model of unexpired(redis, 'directoryOwnersUntil')) {
     const owner = owners.get(model)?.split(' ')[1] ?? '';
     if (!ids.has(owner)) fail('S6', `${owner} still owns ${model}`);
+  }
+}
+
+/** Nobody holds or wants a resource that all share, and nobody is known who does not live. */
+function checkClaims(workers: readonly Member[], redis: Course['redis'], fail: Course['fail']): void {
+  const ids = new Set(workers.map(idOf));
+  for (const [id, text] of redis.hash(KEYS.resourceClaims('all'))) {
+    const { held, wanted }: { held: object; wanted: object } = JSON.parse(text);
+    if (!ids.has(id)) fail('S6', `${id} still has a claim on resources`);
+    for (const name of Object.keys({ ...held, ...wanted })) fail('S6', `${id} still holds or wants ${name}`);
   }
 }
 
@@ -74,7 +88,7 @@ export async function endsInOrder({ world, cluster, redis, fail }: Course): Prom
   for (const { id, process, stopped } of cluster.members) {
     if (stopped && process.liveTimers > 0) fail('S6', `${id} has ${process.liveTimers} timers`);
   }
-  for (const key of redis.keys()) if (!DIRECTORY.has(key)) fail('S6', `${key} is left in Redis`);
+  for (const key of redis.keys()) if (!KEPT.has(key)) fail('S6', `${key} is left in Redis`);
   checkDirectory([], redis, fail);
   for (const model of redis.hash(KEYS.directoryRecords('all')).keys()) fail('S6', `the record of ${model} is left`);
 }

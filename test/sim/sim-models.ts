@@ -25,11 +25,19 @@ export interface SimModel {
   readonly streams: boolean;
   /** Its queue may refuse a request that finds no room or has waited for too long; clients ask for levels and times. */
   readonly refuses: boolean;
-  /** Of its instance group's rate_limiter. */
-  readonly limiter?: string;
+  /** What each execution needs of RESOURCES. */
+  readonly needs: Readonly<Record<string, number>>;
 }
 
-const STEADY = { versions: ['1'], throwShare: 0, crashShare: 0, instances: 1, streams: false, refuses: false };
+const STEADY = {
+  versions: ['1'],
+  throwShare: 0,
+  crashShare: 0,
+  instances: 1,
+  streams: false,
+  refuses: false,
+  needs: {},
+};
 
 export const SIM_MODELS: readonly SimModel[] = [
   { ...STEADY, name: 'single', config: '', batchRowsMax: 0, runUsMin: 200, runUsMax: 2_000, weight: 4 },
@@ -90,7 +98,20 @@ export const SIM_MODELS: readonly SimModel[] = [
   },
 ];
 
-/** Models whose queues have levels, times, limits and orders, and that share what the rate limiter hands out. */
+/** What there is of each resource of the limited models: what one worker has, and what all have together. */
+export const RESOURCES: Readonly<Record<string, { readonly count: number; readonly global: boolean }>> = {
+  R: { count: 2, global: false },
+  G: { count: 2, global: true },
+};
+
+/** Models that share what the rate limiter hands out, to a worker and to all. */
+export const LIMITED_MODELS: readonly SimModel[] = [
+  { name: 'greedy', instances: 1, needs: { R: 2, G: 1 }, weight: 3 },
+  { name: 'modest', instances: 2, needs: { R: 1 }, weight: 4 },
+  { name: 'global', instances: 1, needs: { G: 2 }, weight: 2 },
+].map((model) => ({ ...STEADY, ...model, config: '', batchRowsMax: 0, runUsMin: 500, runUsMax: 20_000 }));
+
+/** Models whose queues have levels, times, limits and orders. */
 export const QUEUE_MODELS: readonly SimModel[] = [
   {
     ...STEADY,
@@ -98,8 +119,8 @@ export const QUEUE_MODELS: readonly SimModel[] = [
     refuses: true,
     config: `dynamic_batching {
       priority_levels: 3 default_priority_level: 2
-      default_queue_policy { max_queue_size: 8 default_timeout_microseconds: 120000 allow_timeout_override: true }
-      priority_queue_policy { key: 1 value { max_queue_size: 3 } }
+      default_queue_policy { max_queue_size: 5 default_timeout_microseconds: 120000 allow_timeout_override: true }
+      priority_queue_policy { key: 1 value { max_queue_size: 2 } }
       priority_queue_policy {
         key: 3 value { timeout_action: DELAY default_timeout_microseconds: 40000 allow_timeout_override: true }
       }
@@ -124,6 +145,16 @@ export const QUEUE_MODELS: readonly SimModel[] = [
     runUsMax: 60_000,
     weight: 3,
   },
+  {
+    ...STEADY,
+    name: 'ordered',
+    instances: 2,
+    config: 'dynamic_batching { preserve_ordering: true }',
+    batchRowsMax: ROWS_MAX,
+    runUsMin: 1_000,
+    runUsMax: 60_000,
+    weight: 4,
+  },
 ];
 
 const STREAM_LENGTH_MAX = 9;
@@ -134,15 +165,19 @@ export function streamLength(token: number): number {
 }
 
 export function simModel(name: string): SimModel {
-  const model = [...SIM_MODELS, ...QUEUE_MODELS].find((candidate) => candidate.name === name);
+  const model = [...SIM_MODELS, ...LIMITED_MODELS, ...QUEUE_MODELS].find((candidate) => candidate.name === name);
   if (model === undefined) throw new Error(`no model '${name}'`);
   return model;
 }
 
 /** `build` tells two loads of a model apart. */
 export function modelSource(name: string, build: number): ModelSource {
-  const { config, instances, versions, streams, limiter } = simModel(name);
-  const rateLimiter = limiter === undefined ? '' : `rate_limiter { ${limiter} }`;
+  const { config, instances, versions, streams, needs } = simModel(name);
+  const resources = Object.entries(needs).map(
+    ([resource, count]) =>
+      `resources { name: "${resource}" count: ${count} global: ${RESOURCES[resource]?.global === true} }`,
+  );
+  const rateLimiter = resources.length === 0 ? '' : `rate_limiter { ${resources.join(' ')} }`;
   const ofStreams = streams
     ? ['RUN', 'CHUNK'].map((output) => `output { name: "${output}" data_type: TYPE_INT32 dims: [ 1 ] }`).join(' ')
     : '';

@@ -6,15 +6,21 @@ import { queueRules } from './queue-rules.ts';
 import { EXPIRED_TEXT, type SimChecks } from './sim-checks.ts';
 import { modelSource, simModel } from './sim-models.ts';
 
+const NOT_PASSED_ON = 'the answer could not be passed on';
+
 export interface OwnerWatchOptions {
   readonly id: ProcessId;
   readonly nowUs: () => number;
+  /** The number of the epoch under which it owns the model now. */
+  readonly epoch: (model: string) => number | undefined;
+  /** Counted up by a reload, which gives the model new queues. */
+  readonly build: (model: string) => number;
   /** As of the queue's checks. */
   readonly healthy: boolean;
   readonly fail: SimChecks['fail'];
 }
 
-/** One model under one epoch. */
+/** One model under one epoch, from one load on. */
 interface Watched {
   readonly queue: QueueChecks;
   /** Of an ordered model: what was sent and is not over, in the order of its first sending; undefined for others. */
@@ -44,23 +50,30 @@ export function watchOwner(transport: Transport, options: OwnerWatchOptions): Tr
   };
 }
 
-function createOwnerWatch({ id: owner, nowUs, healthy, fail }: OwnerWatchOptions) {
-  /** By model and epoch. */
+function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, fail }: OwnerWatchOptions) {
+  /** By model, epoch and load. */
   const all = new Map<string, Watched>();
   /**
    * Requests whose place is not known: what a worker was said to run for an earlier owner is not queued (R26), and
-   * what came under an earlier epoch keeps the place that it had where this process has taken a new one (R7).
+   * what came under an earlier epoch keeps the place that it had where this process has taken a new one (R7), and
+   * what comes while the owner takes the model is queued once it has.
    */
   const unsure = new Set<string>();
   /** Requests in batches that are out, under whatever epoch they were sent. */
   const running = new Set<string>();
+  /** Requests whose last answer has come to the owner, which is to pass it on in its turn. */
+  const held = new Set<string>();
+  /** Models and epochs under which a batch has been sent. */
+  const begun = new Set<string>();
   /** Under which of them a request came. */
   const places = new Map<string, Watched>();
+
+  const keyOf = (model: string, epoch: number) => `${model}/${epoch}/${build(model)}`;
 
   const watchedOf = (model: string, epoch: number): Watched | undefined => {
     // Of several versions each has a queue of its own, and which one serves a request is not said.
     if (simModel(model).versions.length > 1) return undefined;
-    const key = `${model}/${epoch}`;
+    const key = keyOf(model, epoch);
     const known = all.get(key);
     if (known !== undefined) return known;
     const { config } = modelSource(model, 1);
@@ -82,7 +95,17 @@ function createOwnerWatch({ id: owner, nowUs, healthy, fail }: OwnerWatchOptions
     else queue.left(id);
   };
 
-  const checkTurn = ({ unanswered }: Watched, id: string) => {
+  /** No answer of it is to wait, nor to be waited for. */
+  const over = (id: string) => {
+    held.delete(id);
+    for (const { unanswered } of all.values()) unanswered?.delete(id);
+  };
+
+  const hasPlace = (id: string) => [...all.values()].some(({ unanswered }) => unanswered?.has(id) === true);
+
+  /** What was sent under an epoch that is over is answered as it comes. */
+  const checkTurn = (model: string, id: string) => {
+    const unanswered = all.get(keyOf(model, ownEpoch(model) ?? 0))?.unanswered;
     if (unanswered?.has(id) !== true) return;
     const [first] = unanswered;
     if (first !== id) fail('order', `${owner} answers ${id} before ${first}, which was sent before it`);
@@ -95,50 +118,59 @@ function createOwnerWatch({ id: owner, nowUs, healthy, fail }: OwnerWatchOptions
       if (message.kind === 'infer') {
         const watched = watchedOf(message.model, message.epoch.number);
         const { id, request } = message;
+        if (!healthy && !begun.has(keyOf(message.model, message.epoch.number))) unsure.add(id);
         if (watched === undefined || message.epoch.owner !== owner || unsure.has(id)) return;
         // A copy of what waits or runs is dropped (R25), also where the owner has taken a new epoch meanwhile (R7).
         const known = places.get(id);
-        if (known?.queue.waits(id) === true || running.has(id)) return;
+        if (known?.queue.waits(id) === true || running.has(id) || held.has(id)) return;
         places.set(id, watched);
         watched.queue.arrived(id, { priority: Number(request.priority), timeoutUs: Number(request.timeoutUs) }, now);
       } else if (message.kind === 'cancel' && message.epoch.owner === owner) {
-        const watched = watchedOf(message.model, message.epoch.number);
-        watched?.queue.cancelled(message.id);
-        watched?.unanswered?.delete(message.id);
+        const queue = watchedOf(message.model, message.epoch.number)?.queue;
+        // Under an epoch that is over it changes nothing, and which one that is only the owner knows.
+        if (healthy) queue?.cancelled(message.id);
+        else {
+          unsure.add(message.id);
+          queue?.left(message.id);
+        }
+        over(message.id);
       } else if (message.kind === 'described' && !healthy) {
         for (const id of message.versions.flatMap(({ running }) => running)) {
           unsure.add(id);
           places.get(id)?.queue.left(id);
         }
       } else if (message.kind === 'done') {
-        const watched = watchedOf(message.model, message.epoch.number);
         for (const { id, result } of message.entries) {
           running.delete(id);
-          if (result !== 'noslot') watched?.unanswered?.delete(id);
+          if (result !== 'noslot' && !held.has(id)) over(id);
         }
+      } else if (message.kind === 'response' && message.last) {
+        held.add(message.id);
       }
     },
     sent(message: Message) {
       const now = nowUs();
       if (message.kind === 'execute') {
+        begun.add(keyOf(message.model, message.epoch.number));
         const watched = watchedOf(message.model, message.epoch.number);
         const ids = message.entries.map(({ id }) => id);
         for (const id of ids) {
           running.add(id);
           // Where the owner has taken a new epoch, its queue goes on.
           if (places.get(id) !== watched) places.get(id)?.queue.left(id);
-          watched?.unanswered?.add(id);
+          if (!unsure.has(id) && !hasPlace(id)) watched?.unanswered?.add(id);
         }
         watched?.queue.dispatched(ids, now);
       } else if (message.kind === 'stale') {
         places.get(message.id)?.queue.left(message.id);
         unsure.add(message.id);
       } else if (message.kind === 'response') {
+        const text = message.outcome.ok ? '' : message.outcome.error.message;
+        // Told in place of an answer whose turn has come already.
+        if (!text.startsWith(NOT_PASSED_ON)) checkTurn(message.model, message.id);
+        if (message.last) over(message.id);
         const watched = places.get(message.id);
-        if (watched === undefined) return;
-        checkTurn(watched, message.id);
-        if (message.last) watched.unanswered?.delete(message.id);
-        if (!message.outcome.ok) refusal(watched, message.id, message.outcome.error.message, now);
+        if (watched !== undefined && text !== '') refusal(watched, message.id, text, now);
       }
     },
   };

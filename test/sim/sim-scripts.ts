@@ -5,7 +5,7 @@
 import { FRAME_LENGTH_BYTES, PARCEL_COUNTERS_BYTES, readParcel } from '../../packages/transport/src/mailbox-parcel.ts';
 import { PUSH_GONE } from '../../packages/transport/src/redis-scripts.ts';
 import type { SimRedis } from './sim-redis.ts';
-import { takeSimClaim } from './sim-resources.ts';
+import { simClaims } from './sim-resources.ts';
 
 export interface ScriptRules {
   /** R2: false gives a process that holds a lease the same epoch again. */
@@ -16,6 +16,8 @@ export interface ScriptRules {
   readonly grace: boolean;
   /** R36: false keeps mailboxes that nobody reads. */
   readonly expireMailboxes: boolean;
+  /** False: what a worker held of the resources that all share stays held when it is gone. */
+  readonly dropClaims: boolean;
   /** R30: false leaves an answer's blobs when they are read. */
   readonly takeBlobs: boolean;
 }
@@ -34,7 +36,7 @@ export function simScripts(rules: ScriptRules): Readonly<Record<string, Script>>
       return value;
     },
     nereidDirectory: (redis, keys, args) => directory(redis, keys, args.map(String), rules),
-    nereidResources: takeSimClaim,
+    nereidResources: simClaims(rules.dropClaims),
   };
 }
 

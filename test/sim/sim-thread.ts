@@ -34,7 +34,8 @@ export interface ModelRun {
 export interface ThreadsOptions {
   readonly process: SimProcess;
   readonly random: Random;
-  readonly ran: (run: ModelRun) => void;
+  /** Returns what to call when it is over. */
+  readonly ran: (run: ModelRun) => () => void;
   readonly crashed: (run: ModelRun) => void;
 }
 
@@ -64,6 +65,8 @@ function startThread(setup: ThreadSetup, { process, random, ran, crashed }: Thre
   let loaded = false;
   let stopping = false;
   let ended = false;
+  /** What runs is over. */
+  let over: () => void = () => {};
 
   const now = () => process.clock.nowUs();
   const report = (what: ThreadReport, transfer: readonly ArrayBuffer[] = []) => port?.postMessage(what, [...transfer]);
@@ -71,6 +74,7 @@ function startThread(setup: ThreadSetup, { process, random, ran, crashed }: Thre
   const end = (code: number) => {
     if (ended) return;
     ended = true;
+    over();
     stopPolling();
     running?.cancel();
     if (port !== undefined) ports.delete(port);
@@ -108,6 +112,7 @@ function startThread(setup: ThreadSetup, { process, random, ran, crashed }: Thre
 
   const finish = (opened: OpenedBatch, runUs: number) => {
     running = undefined;
+    over();
     if (random.next() < model.crashShare) {
       crash(opened);
       return;
@@ -135,6 +140,7 @@ function startThread(setup: ThreadSetup, { process, random, ran, crashed }: Thre
       send: (chunk) => report({ kind: 'chunk', sequence, bytes: 0, ...chunk }),
       over(outcomes) {
         running = undefined;
+        over();
         report({ kind: 'outcomes', sequence, executed: true, timing: timing(now() - startUs), outcomes });
         next();
       },
@@ -154,7 +160,7 @@ function startThread(setup: ThreadSetup, { process, random, ran, crashed }: Thre
       next();
       return;
     }
-    ran(runOf(opened));
+    over = ran(runOf(opened));
     if (model.streams) {
       running = stream(opened);
       return;
@@ -180,6 +186,7 @@ function startThread(setup: ThreadSetup, { process, random, ran, crashed }: Thre
     }
   });
 
+  process.onKill(() => over());
   running = process.clock.at(now() + between(random, 1_000, LOAD_US_MAX), () => {
     running = undefined;
     loaded = true;

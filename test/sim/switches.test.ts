@@ -11,7 +11,7 @@ import { expect, test } from 'vitest';
 import { equalEpochs } from './plans.ts';
 import type { CheckName } from './sim-checks.ts';
 import { MIXES, targeted } from './sim-mixes.ts';
-import { STREAM_TRAFFIC } from './sim-models.ts';
+import { LIMITED_MODELS, STREAM_TRAFFIC } from './sim-models.ts';
 import { type Simulation, simulate } from './simulate.ts';
 import { type Rule, switchOff } from './switches.ts';
 
@@ -60,6 +60,12 @@ const ROWS: readonly Row[] = [
     caught: ['L3'],
     seeds: 40,
     course: () => ({ ...mix('single', ['evict'])(), blobs: true }),
+  },
+  {
+    off: 'claims end',
+    caught: ['S6'],
+    seeds: 20,
+    course: () => ({ ...mix('storm', ['kill'], ['worker'])(), models: LIMITED_MODELS }),
   },
   { off: 'R36', caught: ['S6'], seeds: 5, course: mix('storm', ['kill'], ['gateway', 'worker']) },
 ];

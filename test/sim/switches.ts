@@ -36,7 +36,9 @@ export type Rule =
   | 'R30'
   | 'R36'
   /** That epochs never fall behind what a living process has seen (directory-script.ts). */
-  | 'epoch memory';
+  | 'epoch memory'
+  /** That what a worker held of resources that all share is free once it is gone (resources-script.ts). */
+  | 'claims end';
 
 export interface Switches {
   readonly off: ReadonlySet<Rule>;
@@ -63,6 +65,7 @@ export function switchOff(...rules: readonly Rule[]): Switches {
       epochMemory: !off.has('epoch memory'),
       grace: !off.has('R11'),
       expireMailboxes: !off.has('R36'),
+      dropClaims: !off.has('claims end'),
       takeBlobs: !off.has('R30'),
     },
     timing: (timing) => ({
