@@ -186,6 +186,18 @@ describe('a worker with a rate limiter', () => {
     expect(gate.begun).toEqual(['a', 'a', 'b', 'a']);
   });
 
+  it('lets what waits behind a batch that ended its thread run once the instance is back', async () => {
+    const harness = await open();
+    await load(harness, 'a', R1);
+    const lost = harness.start('a', [x(DIES)]);
+    await gate.reached(1);
+    const behind = harness.start('a', [x()]);
+    await harness.cancel('a', []);
+    gate.open('a');
+    expect((await lost.over).outcomes[0]?.ok).toBe(false);
+    expect((await behind.over).outcomes[0]?.ok).toBe(true);
+  });
+
   it('finishes what waits when the model is unloaded, and its threads end', async () => {
     const harness = await open();
     for (const name of ['a', 'b']) await load(harness, name, R1);
