@@ -76,7 +76,7 @@ export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorRow>> = {
     grpc: 13,
     label: 'Poisoned',
     reason: 'BACKEND',
-    meaning: 'the request killed its worker twice and was set aside',
+    meaning: 'the request ended its thread or process twice, the second time alone in it',
   },
 };
 

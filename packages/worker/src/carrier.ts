@@ -69,6 +69,13 @@ export function startCarrier(options: CarrierOptions): Carrier {
   let timer: Timer | undefined;
   let late: InstanceBatch | undefined;
 
+  /** Of the last frame, those that are used. */
+  let frameBytes = 0;
+  const takeFrame = (bytes: number) => {
+    frameBytes = bytes;
+    return spareFrames.take(bytes);
+  };
+
   /** Batches run one after the other: the first one held runs, or is about to. */
   const watch = () => {
     if (executionTimeoutMs === undefined) return;
@@ -159,13 +166,9 @@ export function startCarrier(options: CarrierOptions): Carrier {
     held,
     post(batch) {
       const number = ++sequence;
-      let used = 0;
-      const frame = packBatch(signature, batch.requests, number, batch.receivedNs, (bytes) => {
-        used = bytes;
-        return spareFrames.take(bytes);
-      });
+      const frame = packBatch(signature, batch.requests, number, batch.receivedNs, takeFrame);
       // Throws where a parameter is nothing that can be sent: only then is the batch held.
-      line.post(needsRequests ? [frame, batch.requests.map(requestDetail)] : frame, used);
+      line.post(needsRequests ? [frame, batch.requests.map(requestDetail)] : frame, frameBytes);
       held.set(number, batch);
       if (held.size === 1) watch();
       for (const position of batch.cancelled ?? []) sendCancel(number, position);

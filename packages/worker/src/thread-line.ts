@@ -32,7 +32,7 @@ export function threadLine(spawn: SpawnThread): OpenLine {
     });
 
     return {
-      post: (order) => line.postMessage(order, [...frameOf(order)]),
+      post: (order) => line.postMessage(order, frameOf(order)),
       terminate() {
         if (setup.config.backend === 'javascript') void thread.terminate();
       },
@@ -42,7 +42,7 @@ export function threadLine(spawn: SpawnThread): OpenLine {
   };
 }
 
-function frameOf(order: ThreadOrder): readonly ArrayBuffer[] {
+function frameOf(order: ThreadOrder): ArrayBuffer[] {
   if (order instanceof ArrayBuffer) return [order];
   return 'kind' in order ? [] : [order[0]];
 }
