@@ -23,6 +23,9 @@ const INSTANCES = ['a/0', 'a/1', 'b/0'];
 /** What a batch takes, as the rule is told; it may hold a batch for a share of that. */
 const RUN_US = 800;
 const HOLD_SHARE = 1 / 4;
+/** Clients that ask again as soon as they are answered do so one after the other, each after so long. */
+const RETURN_US_MAX = 60;
+const RETURN_SHARE = 0.85;
 const STEP_US_MAX = 1_500;
 /** All must be over by then. */
 const DRAIN_US = 1_000_000;
@@ -74,6 +77,7 @@ export function playQueue(seed: number, create: CreateScheduler): QueuePlay {
     counts[what] = (counts[what] ?? 0) + 1;
   };
   const waitUsMax = rules.delayUs === 0 ? RUN_US * HOLD_SHARE : rules.delayUs;
+  let clientsReturn = random.next() < 0.3;
   let nowUs = 0;
   const fail: Parameters<typeof createQueueChecks>[0]['fail'] = (check, what) =>
     void violations.push({ check, text: `${nowUs} us: ${what}` });
@@ -125,6 +129,10 @@ export function playQueue(seed: number, create: CreateScheduler): QueuePlay {
     if (batch.length > 0) step({ type: 'answered', requests: batch.length, runUs: RUN_US });
     free.add(instance);
     step({ type: 'instance-free', instance });
+    for (const _ of clientsReturn ? batch : []) {
+      passTime(Math.floor(random.next() * RETURN_US_MAX));
+      if (random.next() < RETURN_SHARE) arrive();
+    }
   };
   const arrive = () => {
     const request: QueuedRequest = {
@@ -176,6 +184,7 @@ export function playQueue(seed: number, create: CreateScheduler): QueuePlay {
     else if (what < 0.82) lose();
     else passTime(Math.floor(random.next() ** 2 * STEP_US_MAX));
   }
+  clientsReturn = false;
   for (const endUs = nowUs + DRAIN_US; nowUs < endUs && scheduler.waiting > 0; passTime(DRAIN_STEP_US)) finish();
   drained(requests, checks, fail);
   return { violations, counts, config: text };

@@ -23,10 +23,13 @@ if (values.mix !== undefined && !['none', 'single', 'storm'].includes(values.mix
   fail(`--mix takes none, single or storm, not '${values.mix}'`);
 }
 
+/** The cluster; a queue and the rate limiters by themselves. */
+const FILES = ['faults', 'queues', 'limiters'].map((name) => `test/sim/${name}.test.ts`);
+
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const { status } = spawnSync(
   process.execPath,
-  [join(root, 'node_modules', 'vitest', 'vitest.mjs'), 'run', '--root', root, 'test/sim/faults.test.ts'],
+  [join(root, 'node_modules', 'vitest', 'vitest.mjs'), 'run', '--root', root, ...FILES],
   {
     stdio: 'inherit',
     env: {

@@ -85,3 +85,27 @@ test('clients that think before they ask again are not waited for', () => {
   const sent = run({ clients: 3, instances: 3, backUs: (client) => 7_000 + client * 3_100 });
   expect(sent.map(({ requests, heldUs }) => [requests, heldUs])).toEqual(sent.map(() => [1, 0]));
 });
+
+test('a batch is held no longer though others are answered meanwhile', () => {
+  const scheduler = createDynamicScheduler(DEFAULTS);
+  let asked = 0;
+  const step = (event: ScheduleEvent, nowUs: number) => scheduler.step(event, nowUs);
+  const arrive = (us: number) =>
+    step({ type: 'arrived', request: queuedRequest({ id: `r${asked++}`, arrivedUs: us }) }, us);
+  const answered: ScheduleEvent = { type: 'answered', requests: 4, runUs: RUN_US };
+  step({ type: 'instance-free', instance: 'wk/0' }, 0);
+  let nowUs = 0;
+  for (let round = 0; round < 40; round++) {
+    nowUs += 20_000;
+    step(answered, nowUs);
+    for (let client = 0; client < 4; client++) arrive(nowUs + 10);
+    step({ type: 'instance-free', instance: 'wk/0' }, nowUs + 10);
+  }
+  nowUs += 20_000;
+  step(answered, nowUs);
+  step({ type: 'instance-free', instance: 'wk/0' }, nowUs);
+  const untilUs = nowUs + RUN_US / 4;
+  expect(arrive(nowUs + 1)).toEqual([{ type: 'wake', atUs: untilUs }]);
+  step(answered, untilUs - 100);
+  expect(step({ type: 'time' }, untilUs)).toMatchObject([{ type: 'dispatch', batch: [{ id: `r${asked - 1}` }] }]);
+});

@@ -66,12 +66,17 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   const eager = options.eager === true && options.delay_us > 0 ? createEagerClose(options.delay_us) : undefined;
   let draining = false;
   const isTimed = hasTimeouts(options.policies);
+  /** While a batch that could go is held for who comes back: when it goes at the latest, infinite for none. */
+  let heldUntilUs = Number.POSITIVE_INFINITY;
   /** The wake that the caller knows of, infinite for none. */
   let wishedUs = Number.POSITIVE_INFINITY;
 
   const judge = (nowUs: number): Verdict => {
     forming.extend();
-    if (forming.count === 0) return { type: 'wait', untilUs: Number.POSITIVE_INFINITY };
+    if (forming.count === 0) {
+      heldUntilUs = Number.POSITIVE_INFINITY;
+      return { type: 'wait', untilUs: Number.POSITIVE_INFINITY };
+    }
     const dueUs = forming.oldestUs + options.delay_us;
     const expired = options.delay_us > 0 && nowUs >= dueUs;
     if (forming.preferredCount > 0 && !expired)
@@ -80,8 +85,9 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
     if (expired) return { type: 'send', count: forming.count, reason: 'delay' };
     if (draining) return { type: 'send', count: forming.count, reason: 'drain' };
     if (options.delay_us === 0) {
-      const untilUs = returning.holdUntilUs(nowUs);
-      return untilUs === undefined ? { type: 'send', count: forming.count, reason: 'free' } : { type: 'wait', untilUs };
+      const untilUs = nowUs < heldUntilUs ? returning.holdUntilUs(nowUs) : undefined;
+      if (untilUs === undefined) return { type: 'send', count: forming.count, reason: 'free' };
+      return { type: 'wait', untilUs: Math.min(untilUs, heldUntilUs) };
     }
     if (eager === undefined) return { type: 'wait', untilUs: dueUs };
     const whole = forming.count === queue.length;
@@ -115,6 +121,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       batch.push(request);
     }
     forming.reset();
+    heldUntilUs = Number.POSITIVE_INFINITY;
     return batch;
   };
 
@@ -124,7 +131,11 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       const verdict = judge(nowUs);
       const isIdle = instances.mostFree > options.places_ahead;
       if (!isIdle && forming.closed === undefined) break;
-      if (verdict.type === 'wait') return verdict.untilUs;
+      if (verdict.type === 'wait') {
+        // Others may be answered meanwhile: this batch waits for them no longer than it was to.
+        if (options.delay_us === 0) heldUntilUs = Math.min(heldUntilUs, verdict.untilUs);
+        return verdict.untilUs;
+      }
       const instance = instances.take();
       if (instance === undefined) break;
       decisions.push({ type: 'dispatch', instance, batch: take(verdict.count), reason: verdict.reason });
