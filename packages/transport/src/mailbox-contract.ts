@@ -45,9 +45,9 @@ const stale = (id: string): Message => ({ kind: 'stale', model: 'm', id, known: 
 
 const ids = (messages: readonly Message[]) => messages.map((message) => ('id' in message ? message.id : message.kind));
 
-/** A request on its way to its owner may name its tensors instead of holding them; batches and answers have all data. */
+/** A request on its way to its owner, and an answer to another's request, may name tensors instead of holding them. */
 function withoutRefs(message: Message): Message {
-  if (message.kind !== 'infer') return message;
+  if (message.kind !== 'infer' && message.kind !== 'response') return message;
   return withTensors(message, ({ name, datatype, shape, ...where }) => {
     const bytes = 'blob' in where ? where.blob.bytes : where.data.byteLength;
     return { name, datatype, shape, blob: { place: 'redis', id: '', bytes } };
