@@ -144,6 +144,10 @@ test('processes end by themselves when their server is killed, also inside a run
     .map(Number)
     .sort((a, b) => a - b)
     .slice(0, 2);
-  await eventually('they are gone', async () => !children.some(isAlive));
-  folder.remove();
+  try {
+    await eventually('they are gone', async () => !children.some(isAlive));
+  } finally {
+    for (const pid of children.filter(isAlive)) process.kill(pid, 'SIGKILL');
+    folder.remove();
+  }
 });
