@@ -18,7 +18,8 @@ const FAILURES_MAX = 10;
 /** A small limit, so that bodies over it cost little. */
 const BODY_BYTES_MAX = 4_000_000;
 /** Lines of a process' log that tell of a fault of its own. */
-const FAULTS = /threw|handler failed|a stream of requests failed|of model '[^']+' ended|given up|uncaught|unhandled|lapsed/i;
+const FAULTS =
+  /threw|handler failed|a stream of requests failed|of model '[^']+' ended|given up|uncaught|unhandled|lapsed/i;
 const LINES_MAX = 5;
 
 const OPENERS = { http: openHttpDoor, grpc: openGrpcDoor };
