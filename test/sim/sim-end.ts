@@ -15,7 +15,7 @@ const KEPT = new Set([...DIRECTORY, KEYS.resourceMeta('all')]);
 const BLOBS = KEYS.blob('').replace(/\{\}$/, '');
 
 /** The longest pause and the last restart are over, and what died in them has run out. */
-const CALM_US = 15_000_000;
+const CALM_US = 12_000_000;
 const QUIET_US = 15_000_000;
 const LOOK_US = 1_000_000;
 const STOP_US = 25_000_000;
@@ -33,11 +33,12 @@ export async function becomesQuiet({ world, cluster, redis, fail }: Course): Pro
       return what.map((text) => `${member.id}: ${text}`);
     });
   await world.run(world.nowUs() + CALM_US);
-  // Of whomever, dead or alive.
-  for (const key of redis.keys()) if (key.startsWith(BLOBS)) fail('S6', `${key} is left in Redis`);
+  // Of whomever, dead or alive; what is still run for those that died puts down more.
+  const blobs = () => redis.keys().filter((key) => key.startsWith(BLOBS));
   const untilUs = world.nowUs() + QUIET_US;
-  while (left().length > 0 && world.nowUs() < untilUs) await world.run(world.nowUs() + LOOK_US);
+  while (left().length + blobs().length > 0 && world.nowUs() < untilUs) await world.run(world.nowUs() + LOOK_US);
   for (const what of left()) fail('S6', what);
+  for (const key of blobs()) fail('S6', `${key} is left in Redis`);
   checkDirectory(cluster.living(), redis, fail);
   checkClaims(cluster.living('worker'), redis, fail);
   return left().length === 0;
