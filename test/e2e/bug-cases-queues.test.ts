@@ -17,8 +17,8 @@ const EXPIRED_MS = 1_200;
 const STEADY_RUN_MS = 10;
 const STEADY_INSTANCES = 2;
 /** The load of BC-064, and the time at its beginning and end that is compared. */
-const STEADY_MS = EXACT_TIMES ? 120_000 : 2_000;
-const STEADY_WINDOW_MS = EXACT_TIMES ? 20_000 : 700;
+const STEADY_MS = EXACT_TIMES ? 120_000 : 1_500;
+const STEADY_WINDOW_MS = EXACT_TIMES ? 20_000 : 500;
 const STEADY_TIMEOUT_MS = STEADY_MS + 30_000;
 const STEADY_RATIO = 0.95;
 const FULL = /Exceeds maximum queue size/;
