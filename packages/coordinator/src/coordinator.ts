@@ -1,5 +1,5 @@
 import { DEFAULTS, LIMITS, type ModelRecord } from '@nereid/config';
-import { type ErrorInfo, errorInfo, NereidError, NO_HOLDER, NOT_EXPLICIT, type ProcessId } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, isNoHolder, NereidError, NOT_EXPLICIT, type ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, type Registry } from '@nereid/runtime';
 import {
   type Directory,
@@ -375,5 +375,5 @@ interface Running {
 }
 
 function isWanted({ state, reason }: ModelRecord['versions'][number]): boolean {
-  return state === 'READY' || reason === NO_HOLDER;
+  return state === 'READY' || isNoHolder(reason);
 }

@@ -152,6 +152,8 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     outputs: [] as readonly CarriedTensor[],
     /** Whether it takes models at all. */
     holds: true,
+    /** What it lacks where it does not. */
+    lacks: '',
     draining: false,
     /** What it says of them. */
     streams: [] as readonly RunningStream[],
@@ -307,7 +309,8 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     held.set(
       message.model,
       loaded.map((version): VersionDescription => {
-        if (!worker.holds) return { version, state: 'UNAVAILABLE', reason: NOT_HELD, instances: [], running: [] };
+        if (!worker.holds)
+          return { version, state: 'UNAVAILABLE', reason: NOT_HELD + worker.lacks, instances: [], running: [] };
         const reason = worker.failures.get(version);
         const instances = Array.from({ length: worker.instances }, (_, index) => ({
           index,

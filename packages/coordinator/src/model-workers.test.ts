@@ -135,13 +135,14 @@ describe('a model that no worker takes', () => {
   const NOBODY = { state: 'UNAVAILABLE', reason: 'Unavailable: no worker holds the model' };
 
   test.each([
-    ['without any worker', false],
-    ['with one that takes others', true],
-  ])('is no failed start, and is loaded when one comes that does: %s', async (_rule, present) => {
+    ['without any worker', undefined, ''],
+    ['with one that takes others', { holds: false }, ''],
+    ['with one that has no GPU', { holds: false, lacks: ': no GPUs are available' }, ': no GPUs are available'],
+  ])('is no failed start, and is loaded when one comes that does: %s', async (_rule, present, lacks) => {
     const { made, start } = unstartedCluster();
-    if (present) Object.assign(await made.worker('wk-1'), { holds: false });
+    if (present !== undefined) Object.assign(await made.worker('wk-1'), present);
     expect(await start()).toEqual([]);
-    expect(versionOf(made)).toMatchObject(NOBODY);
+    expect(versionOf(made)).toMatchObject({ ...NOBODY, reason: NOBODY.reason + lacks });
     const worker = await made.worker('wk-2');
     await settle();
     expect(versionOf(made)).toMatchObject({ state: 'READY' });

@@ -3,7 +3,7 @@ import { encodeModelConfig } from '@nereid/config';
 import {
   type ControlMessage,
   type DescribedMessage,
-  NOT_HELD,
+  isNotHeld,
   type ProcessId,
   UNLOADED,
   versionNotReady,
@@ -132,7 +132,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
   /** The model may be ready all the same, on other workers: nothing else tells of this one. */
   const warnOfFailed = ({ model, worker, versions }: DescribedMessage, before: WorkerView['versions']) => {
     for (const { version, state, reason } of versions) {
-      if (state !== 'UNAVAILABLE' || reason === NOT_HELD || reason === UNLOADED) continue;
+      if (state !== 'UNAVAILABLE' || isNotHeld(reason) || reason === UNLOADED) continue;
       if (before.get(version)?.reason !== reason)
         log.warn({ model, version, worker, reason }, 'a worker does not hold a version');
     }

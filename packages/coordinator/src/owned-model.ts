@@ -1,6 +1,7 @@
 import { compareVersions, instanceGpu, type ModelRecord, type ModelSignature, type ModelSource } from '@nereid/config';
 import {
   type Epoch,
+  isNotHeld,
   NO_HOLDER,
   NOT_HELD,
   type ProcessId,
@@ -130,7 +131,7 @@ export function loadSettled(model: OwnedModel): boolean {
     for (const { version } of model.versions) {
       const held = view.versions.get(version);
       if (held?.state !== 'READY' && held?.state !== 'UNAVAILABLE') return false;
-      if (held.reason !== NOT_HELD) holders++;
+      if (!isNotHeld(held.reason)) holders++;
     }
   }
   return holders > 0;
@@ -141,7 +142,7 @@ export function isUnheld(model: OwnedModel): boolean {
   for (const view of model.workers.values()) {
     if (view.draining) continue;
     if (!view.answered || view.missed) return false;
-    for (const held of view.versions.values()) if (held.reason !== NOT_HELD) return false;
+    for (const held of view.versions.values()) if (!isNotHeld(held.reason)) return false;
   }
   return true;
 }
@@ -158,16 +159,19 @@ export function unloadSettled(model: OwnedModel): boolean {
 
 /**
  * A version's state by what its workers say: READY where any holds it. Else why not: the first
- * reason given.
+ * reason given by one that takes the model, or what one that does not lacks for it.
  */
 export function stateAtWorkers(model: OwnedModel, version: string): { state: VersionState; reason: string } {
   let reason = '';
+  let lacks = '';
   for (const view of model.workers.values()) {
     const held = view.versions.get(version);
     if (held?.state === 'READY') return { state: 'READY', reason: '' };
-    if (reason === '' && held !== undefined && held.reason !== NOT_HELD) reason = held.reason;
+    if (held === undefined) continue;
+    if (isNotHeld(held.reason)) lacks ||= held.reason.slice(NOT_HELD.length);
+    else reason ||= held.reason;
   }
-  return { state: 'UNAVAILABLE', reason: reason === '' ? NO_HOLDER : reason };
+  return { state: 'UNAVAILABLE', reason: reason || NO_HOLDER + lacks };
 }
 
 export function setStates(model: OwnedModel, state: VersionState, reason: string): void {

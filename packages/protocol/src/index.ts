@@ -65,6 +65,8 @@ export {
   type FreeMessage,
   type InferMessage,
   type InstanceDescription,
+  isNoHolder,
+  isNotHeld,
   type Message,
   type MessageKind,
   type MissingMessage,

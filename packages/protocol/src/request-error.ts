@@ -5,7 +5,7 @@
 
 import type { CarriedRequest } from './blob.ts';
 import type { ErrorInfo } from './error.ts';
-import { NO_HOLDER, type VersionState } from './message.ts';
+import { isNoHolder, type VersionState } from './message.ts';
 
 export const STOPPING: ErrorInfo = {
   code: 'UNAVAILABLE',
@@ -62,7 +62,7 @@ export function noVersionReady(
   versions: readonly { readonly version: string; readonly state: VersionState; readonly reason: string }[],
   apart: boolean,
 ): ErrorInfo {
-  const coming = versions.findLast(({ state, reason }) => state === 'LOADING' || reason === NO_HOLDER);
+  const coming = versions.findLast(({ state, reason }) => state === 'LOADING' || isNoHolder(reason));
   return apart && coming !== undefined ? versionNotReady(model, coming.version) : noVersions(model);
 }
 

@@ -74,6 +74,8 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
   const leaving = new Set<HostedVersion>();
   const running = new Map<string, RunningBatch>();
   let declined: readonly string[] = [];
+  /** What this worker lacks for the declined versions, '' where it is told not to hold the model. */
+  let lacks = '';
 
   const all = () => [
     ...[...slots.values()].flatMap(({ hosted, next }) => (next === null ? [hosted] : [hosted, next])),
@@ -126,9 +128,10 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     void slot.hosted.stop();
   };
 
-  const decline = (message: ControlMessage) => {
+  const decline = (message: ControlMessage, missing = '') => {
     for (const slot of slots.values()) drop(slot);
     declined = message.versions;
+    lacks = missing;
     changed();
   };
 
@@ -143,7 +146,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
       if (missing !== undefined) {
         options.log.warn({ model: name }, `model is left to other workers: ${missing}`);
         directory.catch(() => {});
-        decline(message);
+        decline(message, missing);
         return;
       }
       declined = [];
@@ -169,7 +172,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
         return { ...description, reason: description.reason || nextFailed, running: ids };
       });
       const others = declined.filter((version) => !slots.has(version));
-      return [...held, ...others.map((version) => notHeld(version, ids))];
+      return [...held, ...others.map((version) => notHeld(version, ids, lacks))];
     },
     async stop() {
       await Promise.all(all().map((hosted) => hosted.stop()));
@@ -186,8 +189,9 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
   };
 }
 
-function notHeld(version: string, running: readonly string[]): VersionDescription {
-  return { version, state: 'UNAVAILABLE', reason: NOT_HELD, instances: [], running };
+function notHeld(version: string, running: readonly string[], lacks: string): VersionDescription {
+  const reason = lacks === '' ? NOT_HELD : `${NOT_HELD}: ${lacks}`;
+  return { version, state: 'UNAVAILABLE', reason, instances: [], running };
 }
 
 function sameContent(a: VersionSource, b: VersionSource): boolean {

@@ -234,7 +234,9 @@ describe('with models', () => {
       return JSON.stringify({ ...JSON.parse(config), instanceGroup: [{ name: 'g', kind, count: 0 }] });
     };
     const declined = await harness.load('auto', { config: await open('KIND_GPU') });
-    expect(declined.versions).toMatchObject([{ state: 'UNAVAILABLE', reason: 'not held here' }]);
+    expect(declined.versions).toMatchObject([
+      { state: 'UNAVAILABLE', reason: expect.stringMatching(/^not held here: .*no GPUs are available/) },
+    ]);
     const held = await harness.load('auto', { config: await open('KIND_AUTO') });
     expect(held.versions).toMatchObject([{ state: 'READY', instances: [{ name: 'g_0' }] }]);
   });
