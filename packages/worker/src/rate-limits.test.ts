@@ -60,17 +60,17 @@ const source = (name: string) => `
   const gate = new BroadcastChannel('${gate.name}');
   gate.unref();
   export function execute(requests) {
-    gate.postMessage('${name}');
     const answers = requests.map(({ inputs }) => ({ outputs: { Y: inputs.get('X') } }));
     const value = requests[0].inputs.get('X').data[0];
-    if (value === 0) return answers;
-    return new Promise((go) => {
+    const opened = new Promise((go) => {
       gate.onmessage = ({ data }) => {
         if (data !== 'go ${name}') return;
         if (value === ${DIES}) process.exit(3);
         go(answers);
       };
     });
+    gate.postMessage('${name}');
+    return value === 0 ? answers : opened;
   }`;
 const x = (value = 0) => request([int32('X', [1], [value])]);
 
@@ -102,6 +102,7 @@ describe('a worker with a rate limiter', () => {
     gate.open('a');
     const [{ done: a }, { done: b }] = await Promise.all([first.over, second.over]);
     const overNs = sharedNowNs();
+    await gate.reached(2);
     expect(gate.begun).toEqual(['a', 'b']);
     const { inputNs, inferNs, outputNs } = b.timing;
     expect(inputNs + inferNs + outputNs).toBeLessThanOrEqual(overNs - openedNs);
@@ -187,6 +188,7 @@ describe('a worker with a rate limiter', () => {
     expect((await lost.over).outcomes[0]?.ok).toBe(false);
     expect((await other.over).outcomes[0]?.ok).toBe(true);
     expect((await behind.over).outcomes[0]?.ok).toBe(true);
+    await gate.reached(4);
     expect(gate.begun).toEqual(['a', 'a', 'b', 'a']);
   });
 
@@ -244,9 +246,10 @@ describe('a worker with a rate limiter', () => {
       gate.unref();
       export const execute = (requests) => requests.map(async function* ({ inputs }) {
         const answer = { outputs: { Y: inputs.get('X') } };
+        const opened = new Promise((go) => { gate.onmessage = go; });
         gate.postMessage('a');
         yield answer;
-        await new Promise((go) => { gate.onmessage = go; });
+        await opened;
         yield answer;
       });`,
       `model_transaction_policy { decoupled: true } instance_group { kind: KIND_CPU rate_limiter { ${R1} } }`,
@@ -259,6 +262,7 @@ describe('a worker with a rate limiter', () => {
     expect(await first).toMatchObject({ chunk: 0, last: false });
     const staged = harness.start('b', [x()]);
     await harness.cancel('b', []);
+    await gate.reached(1);
     expect(gate.begun).toEqual(['a']);
     gate.open('a');
     await Promise.all([done, staged.over, over]);
