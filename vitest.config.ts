@@ -1,4 +1,7 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+
+const WORKERS_MIN = 2;
 
 // Tests import the sources through the "source" export condition; instance threads run from dist.
 export default defineConfig({
@@ -11,5 +14,7 @@ export default defineConfig({
     // One second, the default, is too short where several test files share a core.
     expect: { poll: { timeout: 10_000 } },
     pool: 'forks',
+    // One less than there are cores, the default, is one on two of them, though most files wait for other processes.
+    maxWorkers: Math.max(WORKERS_MIN, availableParallelism() - 1),
   },
 });
