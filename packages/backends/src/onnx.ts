@@ -155,9 +155,10 @@ async function execute(signature: ModelSignature, loaded: LoadedSession, batch: 
   return { kind: 'joined', outputs };
 }
 
-/** The client's shape; a scalar of the graph has the dims of the config (onnxruntime.cc, ReadOutputTensors). */
+/** The client's shape; a scalar of the graph has the dims of the config where these are all 1 (onnxruntime.cc, ReadOutputTensors). */
 function plainShape(output: TensorSignature, shape: readonly number[], batching: boolean): readonly number[] {
-  return shape.length === 0 && !batching ? output.dims : clientShape(output, shape, batching);
+  const isScalar = shape.length === 0 && !batching && output.dims.every((dim) => dim === 1);
+  return isScalar ? output.dims : clientShape(output, shape, batching);
 }
 
 function feedBatchInputs(signature: ModelSignature, batch: Batch, feeds: Record<string, OrtTensor>): void {

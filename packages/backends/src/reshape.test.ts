@@ -1,8 +1,9 @@
 import type { TensorSignature } from '@nereid/config';
 import { bytesOf, type Tensor } from '@nereid/protocol';
 import { describe, expect, it, test } from 'vitest';
+import type { InstanceLoad } from './backend.ts';
 import { inferRequest, runBatch, tensorsOf } from './backend-contract.ts';
-import { fixtureLoad } from './fixture-load.ts';
+import { fixtureLoad, textLoad } from './fixture-load.ts';
 import { onnxruntimeBackend } from './onnx.ts';
 import { clientShape, modelShape } from './reshape.ts';
 
@@ -36,8 +37,8 @@ const fp32 = (name: string, shape: number[], values: number[]): Tensor => ({
 });
 const floats = (data: Uint8Array | undefined) => [...new Float32Array(Uint8Array.from(data ?? []).buffer)];
 
-async function run(fixture: string, inputs: readonly Tensor[][]) {
-  const instance = await onnxruntimeBackend.load(await fixtureLoad(fixture));
+async function run(fixture: string, inputs: readonly Tensor[][], adapt = (load: InstanceLoad) => load) {
+  const instance = await onnxruntimeBackend.load(adapt(await fixtureLoad(fixture)));
   try {
     return (
       await runBatch(
@@ -76,5 +77,16 @@ describe('a reshape of an ONNX model', () => {
   it("gives a graph's scalars the dims of the config, both ways", async () => {
     const [[output] = []] = await run('scalar', [[fp32('INPUT', [1], [21])]]);
     expect([output?.shape, floats(output?.data)]).toEqual([[1], [42]]);
+  });
+
+  it('leaves a scalar one where the dims of the config are not its own', async () => {
+    const variable = ({ modelDirectory }: InstanceLoad) =>
+      textLoad(
+        modelDirectory,
+        `name: "scalar" backend: "onnxruntime" input { name: "INPUT" data_type: TYPE_FP32 dims: 1 }
+        output { name: "OUTPUT" data_type: TYPE_FP32 dims: -1 }`,
+      );
+    const [[output] = []] = await run('scalar', [[fp32('INPUT', [1], [21])]], variable);
+    expect([output?.shape, floats(output?.data)]).toEqual([[], [42]]);
   });
 });

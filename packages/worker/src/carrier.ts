@@ -1,7 +1,7 @@
 /**
  * A thread or process that carries an instance, from its start to its end, and the batches it holds:
  * those posted and not yet back. Told to stop, it finishes what it holds and ends by itself. It is
- * ended from outside only when a stop is past its deadline or an execution past its time-out.
+ * ended from outside only when its load, an execution, or a stop takes longer than it may.
  */
 import { type ErrorInfo, errorInfo, type InferRequest } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
@@ -167,7 +167,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
     post(batch) {
       const number = ++sequence;
       const frame = packBatch(signature, batch.requests, number, batch.receivedNs, takeFrame);
-      // Throws where a parameter is nothing that can be sent: only then is the batch held.
+      // Throws where a parameter is nothing that can be sent: the batch is held only after it.
       line.post(needsRequests ? [frame, batch.requests.map(requestDetail)] : frame, frameBytes);
       held.set(number, batch);
       if (held.size === 1) watch();

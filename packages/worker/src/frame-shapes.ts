@@ -1,5 +1,5 @@
 /**
- * How the frames between a worker and its threads write the shape of a joined tensor, in words of
+ * How the frames between a worker and its instances write the shape of a joined tensor, in words of
  * 64-bit floats: rank and dimensions; where each request has a shape of its own
  * -1 - rank, the number of shapes and the dimensions of each.
  */

@@ -4,7 +4,7 @@
  * States: *idle* until started; *loading* while the first carrier loads the model, from which a
  * failure leads to *failed*; *ready*; *restarting* from the end of a carrier that nobody asked to
  * end until another one has loaded the model, with growing pauses between the tries; *failed* also
- * when too many carriers in a row got no further than loading; *stopping* from `stop` until the
+ * when too many carriers in a row ended without a batch; *stopping* from `stop` until the
  * carrier has ended by itself; *stopped*.
  *
  * A batch is *waiting* while no carrier is ready, then *held* by it. Of the batches that a carrier
@@ -172,8 +172,8 @@ export function createInstance(options: InstanceOptions): Instance {
     live.add(started);
     carrier = started;
     timer = clock.at(clock.nowUs() + limits.instance_start_timeout_ms * MS_IN_US, () => {
-      if (state === 'stopping') return;
       started.giveUp();
+      if (state === 'stopping') return;
       carrier = undefined;
       fail(unavailable(`its model did not load within ${limits.instance_start_timeout_ms} ms`));
     });

@@ -1,6 +1,8 @@
+import { ChildProcess } from 'node:child_process';
 import { LIMITS } from '@nereid/config';
-import { createLog } from '@nereid/runtime';
+import { createLog, virtualClock } from '@nereid/runtime';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { LINES_PER_SECOND_MAX } from './line-limit.ts';
 import type { WorkerOptions } from './worker.ts';
 import {
   createHarness,
@@ -131,6 +133,19 @@ describe('an instance in a process', () => {
     expect(own).toHaveLength(4);
   });
 
+  it('that writes without an end neither fills the log nor is held up', async () => {
+    await harness.close();
+    lines = [];
+    await open({ clock: virtualClock() });
+    const more = LINES_PER_SECOND_MAX * 3;
+    await harness.javascript('m', `for (let i = 0; i < ${more}; i++) console.log('again'); ${echo}`, PROCESS);
+    await harness.load('m');
+    expect((await harness.execute('m', [x(1)])).outcomes[0]?.ok).toBe(true);
+    await harness.worker.stop();
+    const own = lines.filter(({ instance }) => instance === 'm_0').map(({ msg }) => msg);
+    expect(own).toEqual([...new Array(LINES_PER_SECOND_MAX).fill('again'), '2000 more lines were left out']);
+  });
+
   it('fails its load with what the model throws', async () => {
     await harness.javascript('m', 'throw new Error("no weights");', PROCESS);
     const { versions } = await harness.load('m');
@@ -222,6 +237,21 @@ describe('the start of a process', () => {
     );
   });
 
+  it('fails the load where the system has no file descriptors left', async () => {
+    await harness.close();
+    await open({
+      spawnProcess() {
+        // What Node gives then: no pipes, and the reason by an event.
+        const child = new ChildProcess();
+        process.nextTick(() => child.emit('error', new Error('spawn EMFILE')));
+        return child;
+      },
+    });
+    expect(await reasonOf()).toBe(
+      "Unavailable: instance 'm_0' of model 'm' is not available: its carrier cannot be started: the system has no file descriptors left for its pipes",
+    );
+  });
+
   it('is not that of a host policy where the model asks for threads', async () => {
     await harness.close();
     await open({ launch: () => ({ prefix: ['false'] }) });
@@ -270,12 +300,39 @@ describe('the end of a process', () => {
     });
   });
 
+  it('that is unloaded and never comes up is by a signal once its load takes too long', async () => {
+    await harness.close();
+    const clock = virtualClock();
+    await open({ clock });
+    await harness.javascript('m', `console.log('in'); for (;;);`, PROCESS);
+    const inside = heard('in');
+    harness.owner.send('wk-test', await harness.control('m'));
+    await inside;
+    const unloading = harness.described('m', ({ versions }) => versions[0]?.state === 'UNLOADING');
+    const unloaded = harness.described('m', ({ versions }) => versions[0]?.reason === 'unloaded');
+    harness.owner.send('wk-test', await harness.control('m', { action: 'unload', config: '', versions: [] }));
+    await unloading;
+    clock.advanceUs(LIMITS.instance_start_timeout_ms * 1000);
+    await unloaded;
+    expect(harness.processes[0]?.signalCode).toBe('SIGTERM');
+  });
+
   it('does not wait for what it leaves behind with its output', async () => {
     const source = `import { spawn } from 'node:child_process';
-      export const initialize = () => { spawn('sleep', ['2'], { detached: true, stdio: 'inherit' }).unref(); }; ${echo}`;
+      const left = spawn('sleep', ['600'], { detached: true, stdio: 'inherit' });
+      left.unref();
+      console.log('left ' + left.pid);
+      ${echo}`;
     await harness.javascript('m', source, PROCESS);
+    const told = heard('left ');
     await harness.load('m');
-    await harness.worker.stop();
-    expect(harness.worker.counters().threads).toBe(0);
+    const pid = Number((await told).msg.slice('left '.length));
+    try {
+      await harness.worker.stop();
+      expect(harness.worker.counters().threads).toBe(0);
+    } finally {
+      // Throws where it is gone: then its end may be what was waited for.
+      process.kill(pid);
+    }
   });
 });

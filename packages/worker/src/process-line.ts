@@ -1,8 +1,10 @@
 import type { ChildProcess } from 'node:child_process';
 import { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import { errorInfo, NereidError } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import type { LineEvents, OpenLine } from './instance-line.ts';
+import { createLineLimit } from './line-limit.ts';
 import { createOutputLines } from './output-lines.ts';
 import { createPipeReader, type PipeMessage, pipeFrame } from './pipe-frames.ts';
 import { watchEnd } from './process-end.ts';
@@ -26,23 +28,27 @@ export const LIFE_FD = 4;
 const LAST_LINE_CHARS_MAX = 400;
 
 /**
- * The line to a process of the instance's own. Its standard output and error are logged line by line. It
- * can always be ended, and ends by itself when this process does.
+ * The line to a process of the instance's own. Its standard output and error are logged line by line, as
+ * far as a log can take it. It can always be ended, and ends by itself when this process does.
  */
 export function processLine(spawn: SpawnProcess, launch: InstanceLaunch, clock: Clock, log: Log): OpenLine {
   return (setup, events) => {
     const child = spawn(launch, setup);
+    // Out of file descriptors Node makes no pipes at all, and an event says so later.
+    const line = child.stdio?.[LINE_FD];
+    if (!(line instanceof Socket)) {
+      child.on('error', () => {});
+      throw new NereidError('INTERNAL', 'the system has no file descriptors left for its pipes');
+    }
     let lastLine = '';
     let isUp = false;
     const end = watchEnd(child, clock, (words) => {
       const launched = launch.prefix.length === 0 ? '' : ` (started by '${launch.prefix.join(' ')}')`;
       events.ended(isUp ? words : words + launched + (lastLine && `: ${lastLine}`));
     });
-    logOutput(child, setup, log, (line) => {
-      lastLine = line.slice(0, LAST_LINE_CHARS_MAX);
+    logOutput(child, setup, clock, log, (written) => {
+      lastLine = written.slice(0, LAST_LINE_CHARS_MAX);
     });
-    const line = child.stdio[LINE_FD];
-    if (!(line instanceof Socket)) throw new NereidError('INTERNAL', 'it has no pipe');
 
     const reader = createPipeReader(allocate, ({ object, buffers }) => {
       isUp = true;
@@ -90,13 +96,32 @@ function writeAll(line: Socket, message: PipeMessage, firstBytes = 0, written?: 
   line.uncork();
 }
 
-function logOutput({ stdout, stderr }: ChildProcess, setup: ThreadSetup, log: Log, last: (line: string) => void): void {
+function logOutput(
+  { stdout, stderr }: ChildProcess,
+  setup: ThreadSetup,
+  clock: Clock,
+  log: Log,
+  lastError: (line: string) => void,
+): void {
   const fields = { model: setup.signature.name, instance: setup.instanceName };
-  const output = createOutputLines((line) => log.info(fields, line));
-  stdout?.on('data', output.write).on('end', output.end);
-  const errors = createOutputLines((line) => {
-    last(line);
-    log.warn(fields, line);
-  });
-  stderr?.on('data', errors.write).on('end', errors.end);
+  const read = (from: Readable | null, tell: (line: string) => void, seen: (line: string) => void) => {
+    const limit = createLineLimit(clock, tell);
+    const lines = createOutputLines((line) => {
+      seen(line);
+      limit.take(line);
+    });
+    from?.on('data', (chunk) => {
+      lines.write(chunk);
+      // Else it would be read on for as long as it writes as fast.
+      from.pause();
+      setImmediate(() => from.resume());
+    });
+    from?.on('end', () => {
+      lines.end();
+      limit.end();
+    });
+  };
+  const unseen = () => {};
+  read(stdout, (line) => log.info(fields, line), unseen);
+  read(stderr, (line) => log.warn(fields, line), lastError);
 }

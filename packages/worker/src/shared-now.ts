@@ -1,6 +1,6 @@
 /**
- * Nanoseconds on the monotonic clock that all threads of the process share; `performance.now()`
- * counts from each thread's own start. Only differences of it mean anything.
+ * Nanoseconds on the monotonic clock that all threads and processes of a machine share;
+ * `performance.now()` counts from each one's own start. Only differences of it mean anything.
  */
 export function sharedNowNs(): number {
   return Number(process.hrtime.bigint());

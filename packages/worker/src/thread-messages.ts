@@ -87,7 +87,7 @@ export type ThreadOutcome =
 
 /** Phases of a batch as the thread measured them, nanoseconds. */
 export interface ThreadTiming {
-  /** From the worker's receipt, on the clock that all threads of a process share. */
+  /** From the worker's receipt, on the clock of `sharedNowNs`. */
   readonly waitNs: number;
   readonly inputNs: number;
   readonly inferNs: number;
