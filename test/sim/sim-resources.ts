@@ -21,7 +21,10 @@ export const simClaims =
       redis.put(metaKey, new Map([...redis.hash(metaKey), [name, value]]));
     if (meta('created') === undefined) setMeta('created', `${redis.nowMs()}`);
     const run = `${redis.runId}.${meta('created')}`;
-    if (sinceRun !== '' && sinceRun !== run && meta('graced') !== run) {
+    const lastRun = meta('run');
+    if (lastRun !== run) setMeta('run', run);
+    const isNew = (lastRun !== undefined && lastRun !== run) || (sinceRun !== '' && sinceRun !== run);
+    if (isNew && meta('graced') !== run) {
       setMeta('graced', run);
       setMeta('grace', `${redis.nowMs() + Number(graceMs)}`);
     }

@@ -32,7 +32,7 @@ export interface ResourceLimit {
   readonly name: string;
   readonly count: number;
   /** Undefined: on every device. */
-  readonly device: number | undefined;
+  readonly device?: number | undefined;
 }
 
 /** The values of `--rate-limit-resource`, each of the form that the schema lets through. */

@@ -136,7 +136,7 @@ export async function checkJobKeys(connector: RedisConnector, jobPrefix: string)
   }
 }
 
-/** Commands of the mailboxes and the directory, each on a key or channel of ours; docs/redis.md lists them as a rule. */
+/** Commands of the mailboxes, the directory and the shared resources, each on a key or channel of ours; docs/redis.md lists them as a rule. */
 const PROBED_COMMANDS: readonly (readonly [command: string, before: readonly string[], after: readonly string[]])[] = [
   ['del', [], []],
   ['exists', [], []],

@@ -130,7 +130,7 @@ const KEY_TABLE = {
   resourceMeta: {
     pattern: 'resources:{all}:meta',
     kind: 'hash',
-    holds: 'the last place in the order of waiting, grace after a new run',
+    holds: 'the run of Redis, the last place in the order of waiting, grace after a new run',
     ttl: 'as above',
     deletedBy: 'nobody',
   },

@@ -1,6 +1,6 @@
 import { answeredWithin, type Clock, type Log } from '@nereid/runtime';
 import { createHeartbeat } from './heartbeat.ts';
-import type { RedisConnection, RedisConnector } from './redis-connection.ts';
+import { isRefusal, type RedisConnection, type RedisConnector } from './redis-connection.ts';
 import { redisKeys } from './redis-keys.ts';
 import { LATE, RESOURCE_KEYS, resourcesScript } from './resources-script.ts';
 import {
@@ -58,10 +58,14 @@ function openMember(options: RedisResourcesOptions, { id, granted }: ResourceMem
   const keys = RESOURCE_KEYS.map((name) => names[name]('all'));
   const channel = names.resourceChanges('all');
   const graceMs = Math.max(timing.lease_ms, timing.worker_registration_ms);
+  // Redis takes whole milliseconds only.
+  const ttlMs = Math.ceil(timing.lease_ms * KEPT_LEASES);
   let connections: Connections | undefined;
   let claim: ResourceClaim | undefined;
   let sequence = 0;
   let run = '';
+  /** Redis knows nothing of this worker, as far as it could be told. */
+  let isSilent = true;
   let isAway = false;
   let closed = false;
 
@@ -86,7 +90,7 @@ function openMember(options: RedisResourcesOptions, { id, granted }: ResourceMem
   };
 
   const call = ({ client }: RedisConnection, told: ResourceClaim | undefined) => {
-    const args = [channel, id(), `${++sequence}`, run, `${graceMs}`, `${timing.lease_ms * KEPT_LEASES}`];
+    const args = [channel, id(), `${++sequence}`, run, `${graceMs}`, `${ttlMs}`];
     const scripted = client as typeof client & WithResourcesScript;
     return scripted.nereidResources(...keys, ...args, told === undefined ? '' : claimText(told));
   };
@@ -110,8 +114,8 @@ function openMember(options: RedisResourcesOptions, { id, granted }: ResourceMem
       if (connections === undefined) return false;
       if (!isAway) log.warn({ err: error }, 'Redis does not answer about shared resources');
       isAway = true;
-      // Nothing is to be asked behind what is not answered.
-      if (commands.isReady) commands.client.disconnect(true);
+      // Nothing is to be asked behind what is not answered. After a refusal there is nothing to wait for.
+      if (!isRefusal(error) && commands.isReady) commands.client.disconnect(true);
       return false;
     }
   };
@@ -119,12 +123,17 @@ function openMember(options: RedisResourcesOptions, { id, granted }: ResourceMem
   const heartbeat = createHeartbeat(clock, timing.heartbeat_ms * LOOK_HEARTBEATS * 1000, async () => {
     const told = claim;
     const heard = connections !== undefined && (await sync(connections, told));
-    if (heard && told === undefined && claim === undefined) heartbeat.stop();
+    if (!heard || told !== undefined || claim !== undefined) return;
+    heartbeat.stop();
+    isSilent = true;
+    // Claims may run out while nobody calls, which is no loss.
+    run = '';
   });
 
   const tell = (next: ResourceClaim | undefined) => {
     if (closed || (next === undefined && claim === undefined)) return;
     claim = next;
+    isSilent = false;
     connections ??= dial();
     heartbeat.start();
     heartbeat.soon();
@@ -140,7 +149,7 @@ function openMember(options: RedisResourcesOptions, { id, granted }: ResourceMem
       heartbeat.stop();
       if (connections === undefined) return;
       const { commands, changes } = connections;
-      if (claim !== undefined && commands.isReady) {
+      if (!isSilent && commands.isReady) {
         claim = undefined;
         // What it holds is free once its registration ends, at the latest.
         await answeredWithin(call(commands, undefined), CLOSE_MS_MAX, clock).catch(() => {});

@@ -39,8 +39,12 @@ end
 local run = process .. '.' .. created
 
 -- Until all that hold something had the time to say so again nothing is granted and nobody counts as gone.
+-- A new run is known by what is here of the one before, and where that is lost by a worker that has met it.
 local grace = tonumber(redis.call('HGET', meta, 'grace') or '0')
-if sinceRun ~= '' and sinceRun ~= run and redis.call('HGET', meta, 'graced') ~= run then
+local lastRun = redis.call('HGET', meta, 'run')
+if lastRun ~= run then redis.call('HSET', meta, 'run', run) end
+local isNew = lastRun and lastRun ~= run or sinceRun ~= '' and sinceRun ~= run
+if isNew and redis.call('HGET', meta, 'graced') ~= run then
   grace = now + graceMs
   redis.call('HSET', meta, 'graced', run, 'grace', whole(grace))
 end

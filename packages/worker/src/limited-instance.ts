@@ -58,7 +58,11 @@ export function limitInstance(
 
   const run = () => {
     const batch = queue.shift();
-    if (batch === undefined) return;
+    if (batch === undefined) {
+      // It was taken away meanwhile.
+      gate.ended(false);
+      return;
+    }
     state = 'running';
     const given = withRelease(batch, () => {
       running = undefined;
@@ -84,6 +88,8 @@ export function limitInstance(
     }
     const stopped = instance.stop();
     failQueue();
+    // Nothing is held for what was failed.
+    review();
     await stopped;
     gate.leave();
   };
