@@ -107,6 +107,8 @@ export function playQueue(seed: number, create: CreateScheduler): QueuePlay {
   const step = (event: ScheduleEvent) => {
     for (const decision of scheduler.step(event, nowUs)) apply(decision);
     if (scheduler.waiting === 0) wakeUs = undefined;
+    // Nothing is decided yet.
+    if (event.type === 'returned') return;
     checks.passed(nowUs);
     // Without a delay one that is held is held from when an instance is free.
     if (free.size === 0) freeSinceUs = nowUs;
@@ -170,6 +172,7 @@ export function playQueue(seed: number, create: CreateScheduler): QueuePlay {
       checks.returned(request.id, request, request.arrivedUs);
       step({ type: 'returned', request });
     }
+    if (lost.length > 0) step({ type: 'time' });
   };
 
   for (const instance of INSTANCES) {

@@ -1,3 +1,4 @@
+import { LIMITS } from '@nereid/config';
 import type { BlobTensor } from '@nereid/protocol';
 import { describe, expect, test } from 'vitest';
 import { type AnswerOrderListener, createAnswerOrder } from './answer-order.ts';
@@ -144,6 +145,21 @@ describe('preserve_ordering: answers over two workers and two gateways', () => {
     await settle();
     expect(answered).toEqual([second]);
     expect(first).toBeDefined();
+  });
+
+  test('beside a limit: the one that all wait for is the next to go, though others wait for longer', async () => {
+    const { worker, other, send, answered } = await ordered();
+    const [first, second, third] = await send(3);
+    const blob = { place: 'redis', id: 'x', bytes: LIMITS.ordered_bytes_held_max } as const;
+    other.outputs = [{ name: 'B', datatype: 'UINT8', shape: [blob.bytes], blob }];
+    await finish(other);
+    expect([idsOf(worker), idsOf(other)]).toEqual([[first], []]);
+    await worker.leave();
+    await settle();
+    expect(idsOf(other)).toEqual([first]);
+    await finish(other);
+    await finish(other);
+    expect(atGateways(answered)).toEqual(atGateways([first, second, third]));
   });
 
   test('streams: the first flows, the next one waits for its end and then comes whole', async () => {

@@ -4,7 +4,7 @@ import { countExecution, countFailure, countSuccess } from './model-statistics.t
 import type { Entry, RequestEntries } from './request-entries.ts';
 import { countResponses, countWholeAnswers } from './response-counts.ts';
 import type { RunningElsewhere } from './running-elsewhere.ts';
-import { hasRun, type SentBatch } from './sent-batch.ts';
+import { hasRun, isAnswered, type SentBatch } from './sent-batch.ts';
 import type { OwnedRequest, QueueParts } from './version-queue.ts';
 
 export interface BatchEndsParts {
@@ -13,7 +13,7 @@ export interface BatchEndsParts {
   readonly elsewhere: RunningElsewhere;
   /** Ends a request that no worker answers. */
   readonly end: (request: OwnedRequest, error: ErrorInfo, reason: FailureReason) => void;
-  /** Puts the request of a lost batch back, or fails it. */
+  /** Puts the request of a lost batch back, or fails it. Whoever calls has what came back decided once all is there. */
   readonly retry: (request: OwnedRequest) => void;
   /** As `retry` where its batch was not lost. */
   readonly requeue: (entry: Entry) => void;
@@ -21,8 +21,8 @@ export interface BatchEndsParts {
 
 /** What a worker's `done` means for the requests of its batch, and what is counted of it. */
 export interface BatchEnds {
-  /** Of a batch of this owner, which is taken off its instance already. */
-  ended(batch: SentBatch, message: DoneMessage): void;
+  /** Of a batch of this owner, which is taken off its instance already. How many of its requests were answered. */
+  ended(batch: SentBatch, message: DoneMessage): number;
   /** Of a batch that an earlier owner sent, or this one before its worker was held for gone. */
   endedElsewhere(message: DoneMessage): void;
 }
@@ -85,6 +85,7 @@ export function createBatchEnds(parts: BatchEndsParts): BatchEnds {
   return {
     ended(batch, message) {
       let rows = 0;
+      let answered = 0;
       for (const [index, request] of batch.requests.entries()) {
         const inOrder = message.entries[index];
         const result = inOrder?.id === request.id ? inOrder : message.entries.find(({ id }) => id === request.id);
@@ -93,11 +94,14 @@ export function createBatchEnds(parts: BatchEndsParts): BatchEnds {
           continue;
         }
         if (hasRun(result)) rows += request.rows;
+        if (isAnswered(result)) answered++;
         settle(request, batch.sentUs, result, message);
       }
-      if (!message.executed) return;
-      countBatch(message, rows);
-      countClose(statistics.closes, batch.reason, rows);
+      if (message.executed) {
+        countBatch(message, rows);
+        countClose(statistics.closes, batch.reason, rows);
+      }
+      return answered;
     },
     endedElsewhere(message) {
       let rows = 0;

@@ -33,8 +33,11 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   let closed = false;
   let wake: Timer | undefined;
   let means: BatchTimes | undefined;
-  /** What the scheduler was last told to run. */
+  /** What the scheduler was last told of what runs. */
   let toldRunning = 0;
+  let toldMeans: BatchTimes | undefined;
+  /** Requests came back, of which the scheduler has not decided yet. */
+  let cameBack = false;
 
   const step = (event: ScheduleEvent<OwnedRequest>) => {
     if (parts.closesEarly) tellRunning();
@@ -42,9 +45,17 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     if (scheduler.waiting === 0) dropWake();
   };
 
+  /** To be called once all are there that come back together. */
+  const decideReturned = () => {
+    if (!cameBack) return;
+    cameBack = false;
+    step({ type: 'time' });
+  };
+
   const tellRunning = () => {
-    if (entries.running === toldRunning) return;
+    if (entries.running === toldRunning && means === toldMeans) return;
     toldRunning = entries.running;
+    toldMeans = means;
     scheduler.step({ type: 'running', requests: toldRunning, times: means }, clock.nowUs());
   };
 
@@ -148,7 +159,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     places.offer(batch.instance);
   };
 
-  /** Puts the request of a lost batch back, or fails it. */
+  /** Puts the request of a lost batch back, or fails it; `decideReturned` follows. */
   const retry = (request: OwnedRequest) => {
     const entry = entries.get(request.id);
     if (entry === undefined) return;
@@ -158,15 +169,18 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   };
 
   const requeue = (entry: Entry) => {
-    if (entry.cancelled) end(entry.request, CANCELLED, 'CANCELED');
-    else enqueue(entry, 'returned');
+    const { request } = entry;
+    if (entry.cancelled) {
+      end(request, CANCELLED, 'CANCELED');
+      return;
+    }
+    cameBack = true;
+    // There first: that it waits again may make room for a batch, which is to be its own.
+    step({ type: 'returned', request });
+    queue(entry);
   };
 
-  const enqueue = (entry: Entry, type: 'arrived' | 'returned') => {
-    const { request } = entry;
-    entries.queue(entry, () => leave(request.id, QUEUE_TIMEOUT, 'REJECTED'));
-    step({ type, request });
-  };
+  const queue = (entry: Entry) => entries.queue(entry, () => leave(entry.request.id, QUEUE_TIMEOUT, 'REJECTED'));
 
   /** Ends a queued request at once; false where it is not queued. */
   const leave = (id: string, error: ErrorInfo, reason: FailureReason): boolean => {
@@ -231,8 +245,12 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     arrive(request) {
       const entry = entries.add(request);
       const worker = elsewhere.worker(request.id);
-      if (worker === undefined) enqueue(entry, 'arrived');
-      else entries.runElsewhere(entry, worker);
+      if (worker !== undefined) {
+        entries.runElsewhere(entry, worker);
+        return;
+      }
+      queue(entry);
+      step({ type: 'arrived', request });
     },
     cancel(message) {
       const entry = entries.get(message.id);
@@ -249,9 +267,11 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       const lost = unlistedBatches(batches.values(), worker, running, sentUpTo);
       for (const batch of lost) closeBatch(batch.number);
       const over = takeOver(worker, running);
-      places.describe(worker, instances, isOurs);
+      // Before others get the places that they leave.
       for (const batch of lost) for (const request of batch.requests) retry(request);
       for (const entry of over) requeue(entry);
+      places.describe(worker, instances, isOurs);
+      decideReturned();
     },
     withdraw: places.withdraw,
     workerGone(worker) {
@@ -261,6 +281,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       const over = takeOver(worker, NOTHING);
       for (const batch of lost) for (const request of batch.requests) retry(request);
       for (const entry of over) retry(entry.request);
+      decideReturned();
     },
     outSinceUs: (worker) => outSinceUs(batches.values(), worker),
     done(message) {
@@ -268,15 +289,17 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       if (sent?.worker !== message.worker || compareEpochs(sent.epoch, message.epoch) !== 0) {
         ends.endedElsewhere(message);
         places.otherLeft(`${message.worker}/${message.instance}`);
+        decideReturned();
         return;
       }
       const batch = closeBatch(message.batch);
       if (batch === undefined) return;
       if (message.executed) means = nextMeanTimes(means, batchTimes(message.timing, clock.nowUs() - batch.sentUs));
       if (message.entries.some(({ result }) => result === 'noslot')) places.withdraw(message.worker);
-      ends.ended(batch, message);
-      if (means !== undefined) step({ type: 'answered', requests: batch.requests.length, runUs: means.runUs });
+      const requests = ends.ended(batch, message);
+      if (means !== undefined && requests > 0) step({ type: 'answered', requests, runUs: means.runUs });
       places.offer(batch.instance);
+      decideReturned();
     },
     answered: (message) => order?.take(message) === true,
     undelivered(number, sent) {
@@ -288,6 +311,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
         if (entry !== undefined) requeue(entry);
       }
       places.offer(known.instance);
+      decideReturned();
     },
     drain: () => step({ type: 'draining' }),
     failQueued(error) {

@@ -23,7 +23,12 @@ async function serving(config: string) {
     await settle();
   };
   const sent = () => worker.executes.map(({ entries }) => entries.map(({ id }) => id));
-  return { ...cluster, worker, gateway, send, finish, sent };
+  const worker2 = async () => {
+    const second = await cluster.worker('wk-2');
+    await settle();
+    return second;
+  };
+  return { ...cluster, worker, worker2, gateway, send, finish, sent };
 }
 
 describe('nereid.eager_batch', () => {
@@ -108,6 +113,41 @@ describe('nereid.eager_batch', () => {
     expect(sent()[1]).toEqual([waits]);
     await finish();
     await finish();
+    await coordinator.stop();
+  });
+
+  test('what a batch takes is known after the first one', async () => {
+    const { send, sent, finish, pass, coordinator, clock } = await serving(EAGER);
+    await send();
+    clock.advanceUs(20_000);
+    await finish();
+    // Another is under way, which comes too late for it.
+    const waits = await send({ coming: 1, msLeft: 260 });
+    await pass(39);
+    expect(sent()).toEqual([]);
+    await pass(1);
+    expect(sent()).toEqual([[waits]]);
+    await finish();
+    await coordinator.stop();
+  });
+
+  test('only clients that were answered are waited for, not those of a batch that came back', async () => {
+    const { send, sent, finish, pass, coordinator, worker, ...cluster } = await serving(EAGER);
+    await send();
+    await finish();
+    await pass(DELAY_MS);
+    const other = await cluster.worker2();
+    const again = await send();
+    const [busy, idle] = worker.executes.length > 0 ? [worker, other] : [other, worker];
+    busy.giveBack();
+    await settle();
+    expect(idle.executes.map(({ entries }) => entries.map(({ id }) => id))).toEqual([[again]]);
+    idle.finish();
+    await settle();
+    const next = await send();
+    expect(idle.executes.map(({ entries }) => entries.map(({ id }) => id))).toEqual([[next]]);
+    idle.finish();
+    await settle();
     await coordinator.stop();
   });
 });

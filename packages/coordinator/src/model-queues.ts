@@ -51,7 +51,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const { clock, mailbox, metrics, limits, answer, idle, passOn, largeTensors } = parts;
   const { config } = model.source;
   const kind = executionKind(model, limits);
-  const set = kind === 'exact' ? undefined : limits.instance_depth;
+  const set = kind === 'exact' || kind === 'streams' ? undefined : limits.instance_depth;
   const depth = (means: BatchTimes | undefined) => set ?? instanceDepth(kind, means);
   for (const version of model.versions) {
     const statistics = createModelStatistics();

@@ -251,7 +251,10 @@ export function createOwner(parts: OwnerParts): Owner {
     model.phase = 'serving';
     openQueues(model, queueParts);
     keeper.rewrite(model);
+    // What waits already goes in before there is an instance, so that its batches are those of one queue.
+    parts.taken(name);
     workers.offerInstances(model);
+    throwIfLost(model);
     await publish(modelRecord(model));
     log.info({ model: name, versions: source.versions }, 'model is ready');
     return modelRecord(model);

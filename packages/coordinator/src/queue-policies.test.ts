@@ -40,6 +40,23 @@ test('requests go by their priority', async () => {
   await coordinator.stop();
 });
 
+test('what came while the model was being loaded goes by its priority, too', async () => {
+  const { directory, ...cluster } = fakeCluster([fakeModel('m', LEVELS)]);
+  const worker = await cluster.worker();
+  const gateway = cluster.gateway();
+  const sent: string[] = [];
+  const stop = directory.watch(() => {
+    if (sent.length > 0 || directory.record('m')?.versions[0]?.state !== 'LOADING') return;
+    for (const priority of [3n, 1n]) sent.push(gateway.infer(fakeRequest('m', { shape: [1, 1], priority })));
+  });
+  await cluster.coordinator.start();
+  stop();
+  await settle();
+  expect(gateway.stale).toEqual([]);
+  expect(await runAll(worker)).toEqual([sent[1], sent[0]]);
+  await cluster.coordinator.stop();
+});
+
 describe('a queue time-out', () => {
   test('ends a request when it is due, in words without its id, as a failure that was rejected', async () => {
     const { worker, gateway, coordinator, send, pass, clock, metrics } = await serving(EXPIRING);
@@ -143,6 +160,25 @@ describe('a request whose batch was lost', () => {
     await lose(worker);
     await settle();
     expect(await runAll(other)).toEqual([runs, high, lost, waits]);
+    await coordinator.stop();
+  });
+
+  test('shares a batch with those of others that were lost at the same time, the highest level first', async () => {
+    const config = 'max_batch_size: 8 dynamic_batching { priority_levels: 2 default_priority_level: 2 }';
+    const { coordinator, ...cluster } = fakeCluster([fakeModel('m', config)]);
+    const worker = await cluster.worker();
+    worker.instances = 2;
+    const gateway = cluster.gateway();
+    await coordinator.start();
+    const [low, high] = [2n, 1n].map((priority) => gateway.infer(fakeRequest('m', { priority })));
+    await settle();
+    expect(idsOf(worker)).toEqual([[low], [high]]);
+    const other = await cluster.worker('wk-2');
+    await settle();
+    await worker.leave();
+    await settle();
+    expect(idsOf(other)).toEqual([[high, low]]);
+    await runAll(other);
     await coordinator.stop();
   });
 

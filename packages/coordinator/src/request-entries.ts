@@ -27,7 +27,7 @@ export interface RequestEntries extends Iterable<Entry> {
   readonly oldestArrivedUs: number | undefined;
   get(id: string): Entry | undefined;
   add(request: OwnedRequest): Entry;
-  /** It is queued, for the first time or again; `late` is called once its deadline passes there. */
+  /** It is queued, for the first time or again; `late` is called once its deadline passes there. It may be sent at once. */
   queue(entry: Entry, late: () => void): void;
   run(entry: Entry, batch: SentBatch): void;
   /** It runs at that worker already, in a batch of an earlier owner. */
@@ -76,13 +76,14 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
       entry.running = false;
       entry.batch = undefined;
       entry.elsewhere = undefined;
-      order?.waitsAgain(entry.request.id);
-      const { deadlineUs } = entry.request;
-      if (deadlineUs === undefined) return;
-      entry.deadline = clock.at(deadlineUs, () => {
-        entry.deadline = undefined;
-        late();
-      });
+      const { deadlineUs, id } = entry.request;
+      if (deadlineUs !== undefined) {
+        entry.deadline = clock.at(deadlineUs, () => {
+          entry.deadline = undefined;
+          late();
+        });
+      }
+      order?.waitsAgain(id);
     },
     run(entry, batch) {
       if (!entry.running) running++;

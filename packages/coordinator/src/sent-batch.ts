@@ -80,6 +80,11 @@ export function hasRun({ result }: DoneEntry): boolean {
   return result === 'ok' || result === 'error' || result === 'cancelled';
 }
 
+/** Whether somebody has got an answer to it, and may send the next request. */
+export function isAnswered({ result }: DoneEntry): boolean {
+  return result === 'ok' || result === 'error';
+}
+
 /** `outUs`: from its sending until its worker's word that it is over. */
 export function batchTimes({ waitNs, inputNs, inferNs, outputNs }: BatchTiming, outUs: number): BatchTimes {
   const runUs = (inputNs + inferNs + outputNs) / 1000;

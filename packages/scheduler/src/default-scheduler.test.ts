@@ -41,6 +41,18 @@ describe('default scheduler', () => {
     expect(scheduler.waiting).toBe(1);
   });
 
+  test('what came back goes by arrival, once all of it is there', () => {
+    const scheduler = createDefaultScheduler({ queue_max: 10 });
+    scheduler.step({ type: 'instance-free', instance: 'a' }, 0);
+    const [first, second] = [1, 2].map((arrivedUs) => queuedRequest({ id: `${arrivedUs}`, arrivedUs }));
+    for (const given of [second, first]) {
+      if (given !== undefined) expect(scheduler.step({ type: 'returned', request: given }, 5)).toEqual([]);
+    }
+    expect(scheduler.step({ type: 'time' }, 5)).toEqual([
+      { type: 'dispatch', instance: 'a', batch: [first], reason: 'single' },
+    ]);
+  });
+
   test('a lost instance gets nothing', () => {
     const scheduler = createDefaultScheduler({ queue_max: 1 });
     scheduler.step({ type: 'instance-free', instance: 'a' }, 0);

@@ -1,4 +1,4 @@
-import { createQueueAndPlaces } from './queue-and-places.ts';
+import { createQueueAndPlaces, decidesNothing } from './queue-and-places.ts';
 import { NO_POLICIES } from './queue-policy.ts';
 import type { Decision, QueuedRequest, Scheduler } from './schedule.ts';
 
@@ -36,7 +36,8 @@ export function createDefaultScheduler<R extends QueuedRequest = QueuedRequest>(
     step(event) {
       // What waits here waits for an instance: with one free the queue is empty.
       const refusal = waits.take(event);
-      return refusal === undefined ? dispatch() : [refusal];
+      if (refusal !== undefined) return [refusal];
+      return decidesNothing(event) ? [] : dispatch();
     },
   };
 }

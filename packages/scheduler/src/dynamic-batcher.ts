@@ -2,7 +2,7 @@ import { QUEUE_TIMEOUT } from '@nereid/protocol';
 import type { BatchStrategy } from './batch-strategy.ts';
 import { createEagerClose } from './eager-close.ts';
 import { createFormingBatch } from './forming-batch.ts';
-import { createQueueAndPlaces } from './queue-and-places.ts';
+import { createQueueAndPlaces, decidesNothing } from './queue-and-places.ts';
 import { hasLevels, hasTimeouts, type QueuePolicies } from './queue-policy.ts';
 import { createReturningClients } from './returning-clients.ts';
 import type { CloseReason, Decision, QueuedRequest, ScheduleEvent, Scheduler } from './schedule.ts';
@@ -161,6 +161,10 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
         eager?.running(event.requests, event.times);
         return decisions;
       }
+      if (decidesNothing(event)) {
+        waits.take(event);
+        return decisions;
+      }
       if (event.type === 'time') wishedUs = Number.POSITIVE_INFINITY;
       // Before it comes in, since they no longer take up room.
       refuseExpired(nowUs, decisions);
@@ -168,8 +172,8 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       hear(event, nowUs);
       if (refusal === undefined) refuseExpired(nowUs, decisions);
       else decisions.push(refusal);
-      const heldUntilUs = dispatch(nowUs, decisions);
-      const untilUs = isTimed ? Math.min(heldUntilUs, queue.nextExpiryUs) : heldUntilUs;
+      const lookUs = dispatch(nowUs, decisions);
+      const untilUs = isTimed ? Math.min(lookUs, queue.nextExpiryUs) : lookUs;
       // A wake that comes too early finds nothing to do and asks for the next: cheaper than to move it each time.
       if (untilUs < wishedUs) {
         wishedUs = untilUs;

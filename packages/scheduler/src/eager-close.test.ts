@@ -59,6 +59,16 @@ describe('a batch that waits for its delay is closed early', () => {
       6_000,
       5_000 + AWAITED_US,
     ],
+    [
+      'one that stayed away is not taken for one that was answered later and is back',
+      (rule) => {
+        rule.answered(1, 0);
+        rule.answered(1, AWAITED_US - 5_000);
+        came(rule, AWAITED_US + 1);
+      },
+      AWAITED_US + 2,
+      'alone',
+    ],
     ['a gateway receives others', (rule) => came(rule, 0, { id: 'r', coming: 2 }), 10, AWAITED_US],
     [
       'it has received all of them',

@@ -53,14 +53,14 @@ export interface EagerClose {
 export function createEagerClose(delay_us: number): EagerClose {
   const awaitedUs = Math.min(delay_us * AWAITED_SHARE, AWAITED_US_MAX);
   /** Clients that were answered, oldest first. */
-  let answered: Awaited[] = [];
+  const answered: Awaited[] = [];
   /** By gateway. */
   const coming = new Map<string, Awaited>();
   let runningNow = 0;
   let takesUs = 0;
 
   const forget = (nowUs: number) => {
-    if (answered.length > 0) answered = answered.filter(({ untilUs }) => nowUs < untilUs);
+    while (answered[0] !== undefined && nowUs >= answered[0].untilUs) answered.shift();
     for (const [gateway, { untilUs }] of coming) if (nowUs >= untilUs) coming.delete(gateway);
   };
 
@@ -78,6 +78,8 @@ export function createEagerClose(delay_us: number): EagerClose {
       takesUs = times === undefined ? 0 : times.runUs + Math.max(0, times.wayUs);
     },
     arrived({ sender, coming: requests }, nowUs) {
+      // One that is waited for no more is not the one that has come.
+      forget(nowUs);
       const [first] = answered;
       if (first !== undefined && --first.requests === 0) answered.shift();
       coming.delete(sender);

@@ -136,6 +136,8 @@ export function play(scheduler: Scheduler, actions: readonly Action[], options: 
     const waiting = plain.ids();
     expect(scheduler.waiting).toBe(waiting.length);
     if (waiting.length === 0) wakeUs = undefined;
+    // Nothing is decided yet.
+    if (event.type === 'returned') return;
     const isIdle = [...free.values()].some((places) => places > options.places_ahead);
     if (!isIdle || waiting.length === 0) return;
     if (options.delay_us === 0) expect(nowUs).toBeLessThan(answeredUs + RUN_US / 4);

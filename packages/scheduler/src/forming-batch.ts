@@ -19,7 +19,6 @@ export interface BatchSizes {
  */
 export interface FormingBatch {
   readonly count: number;
-  readonly rows: number;
   /** Requests of the longest prefix whose rows are a preferred size, 0 for none. */
   readonly preferredCount: number;
   /** Earliest arrival in it. */
@@ -89,9 +88,6 @@ export function createFormingBatch<R extends QueuedRequest>(
   return {
     get count() {
       return count;
-    },
-    get rows() {
-      return rows;
     },
     get preferredCount() {
       return preferredCount;

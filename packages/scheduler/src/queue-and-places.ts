@@ -11,6 +11,11 @@ export interface QueueAndPlaces<R extends QueuedRequest> {
   take(event: ScheduleEvent<R>): Decision<R> | undefined;
 }
 
+/** After these nothing is sent: another event follows, or there is no more room than before. */
+export function decidesNothing({ type }: ScheduleEvent): boolean {
+  return type === 'returned' || type === 'instance-lost';
+}
+
 export function createQueueAndPlaces<R extends QueuedRequest>(options: PriorityQueueOptions): QueueAndPlaces<R> {
   const queue = createPriorityQueue<R>(options);
   const instances = createInstancePool();

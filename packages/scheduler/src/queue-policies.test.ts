@@ -502,6 +502,18 @@ describe('a request whose batch was lost', () => {
     expect(order.flat()).toEqual(['high', 'first', 'second', 'third', 'fourth', 'fresh']);
   });
 
+  test('shares the next batch with others that come back with it, the highest level first', () => {
+    const scheduler = createDynamicScheduler({ ...DEFAULTS, policies: levels(2, 2) });
+    scheduler.step({ type: 'instance-free', instance: 'a' }, 0);
+    for (const [id, priority] of [
+      ['low', 2],
+      ['high', 1],
+      ['other', 2],
+    ] as const)
+      expect(scheduler.step({ type: 'returned', request: queuedRequest({ id, priority }) }, 10)).toEqual([]);
+    expect(dispatched(scheduler.step({ type: 'time' }, 10))).toEqual([['high', 'low', 'other']]);
+  });
+
   test('has met its time-out and the bound of its queue', () => {
     const scheduler = createDynamicScheduler({
       ...DEFAULTS,

@@ -33,7 +33,10 @@ export type InstanceKey = string;
 
 export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'arrived'; readonly request: R }
-  /** A request whose batch did not run and is lost: it is first in its level, and never refused. */
+  /**
+   * A request whose batch did not run and is lost: it is first in its level, and never refused. It decides
+   * nothing by itself, so that those of one batch may share the next: another event follows the last of them.
+   */
   | { readonly type: 'returned'; readonly request: R }
   /** A request that is no longer wanted; unknown ids are ignored (it may be executing). */
   | { readonly type: 'cancelled'; readonly id: string }
@@ -41,7 +44,7 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'instance-free'; readonly instance: InstanceKey }
   /** Forget the instance and all its free places. */
   | { readonly type: 'instance-lost'; readonly instance: InstanceKey }
-  /** A batch of so many requests has been answered, which ran for so long. */
+  /** So many requests of a batch have been answered, which ran for so long. */
   | { readonly type: 'answered'; readonly requests: number; readonly runUs: number }
   /**
    * How many requests of the queue's model run now, and what its batches take on average, for rules that
@@ -66,7 +69,7 @@ export type CloseReason =
   | 'shape'
   /** No delay is set and an instance is free. */
   | 'free'
-  /** Its oldest request must end soon. */
+  /** One of its requests must end soon. */
   | 'deadline'
   /** Nobody else can come in time. */
   | 'alone'
