@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
@@ -122,32 +122,28 @@ describe.each(MODES)('in mode %s', (mode) => {
 test('processes end by themselves when their server is killed, also inside a run that has no end', async () => {
   const folder = createModelFolder();
   const pids = join(folder.path, '.pids');
+  const begun = join(folder.path, '.begun');
   mkdirSync(pids);
+  const children = () => readdirSync(pids).map(Number);
   const source = (body: string) => `import { writeFileSync } from 'node:fs';
     export const initialize = () => writeFileSync(${JSON.stringify(pids)} + '/' + process.pid, '');
     export function execute(requests) { ${body} }`;
   folder.addJavaScript('idle', source(`return ${ECHO};`), PROCESS);
-  folder.addJavaScript(
-    'spins',
-    source(`writeFileSync(${JSON.stringify(pids)} + '/' + process.pid + '0', ''); for (;;);`),
-    PROCESS,
-  );
+  folder.addJavaScript('spins', source(`writeFileSync(${JSON.stringify(begun)}, ''); for (;;);`), PROCESS);
   const served = await serve([folder.path]);
-  const lost = fetch(`${served.http}/v2/models/spins/infer`, {
-    method: 'POST',
-    body: oneInput('VALUE', 'INT32', [1], [1]),
-  }).catch(() => 'lost');
-  await eventually('the run has begun', async () => readdirSync(pids).length === 3);
-  served.process.kill('SIGKILL');
-  expect(await lost).toBe('lost');
-  const children = readdirSync(pids)
-    .map(Number)
-    .sort((a, b) => a - b)
-    .slice(0, 2);
   try {
-    await eventually('they are gone', async () => !children.some(isAlive));
+    const lost = fetch(`${served.http}/v2/models/spins/infer`, {
+      method: 'POST',
+      body: oneInput('VALUE', 'INT32', [1], [1]),
+    }).catch(() => 'lost');
+    await eventually('the run has begun', async () => existsSync(begun));
+    expect(children()).toHaveLength(2);
+    served.process.kill('SIGKILL');
+    expect(await lost).toBe('lost');
+    await eventually('they are gone', async () => !children().some(isAlive));
   } finally {
-    for (const pid of children.filter(isAlive)) process.kill(pid, 'SIGKILL');
+    served.process.kill('SIGKILL');
+    for (const pid of children().filter(isAlive)) process.kill(pid, 'SIGKILL');
     folder.remove();
   }
 });

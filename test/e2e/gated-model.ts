@@ -1,6 +1,6 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ModelFolder } from './model-folder.ts';
+import { linesIn, type ModelFolder } from './model-folder.ts';
 
 /** A model that keeps each request until it is opened, or, unless it is deaf, until the request is cancelled. */
 export interface GatedModel {
@@ -16,8 +16,7 @@ export interface GatedModel {
 /** Adds one to the folder; it gives its input VALUE back. */
 export function addGated(folder: ModelFolder, name: string, { deaf = false } = {}): GatedModel {
   const file = (kind: string) => join(folder.path, `${name}.${kind}`);
-  const values = (kind: string) =>
-    existsSync(file(kind)) ? readFileSync(file(kind), 'utf8').trimEnd().split('\n').map(Number) : [];
+  const values = (kind: string) => linesIn(file(kind)).map(Number);
   folder.addJavaScript(
     name,
     `import { appendFileSync, existsSync } from 'node:fs';

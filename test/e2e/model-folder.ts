@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -10,6 +10,12 @@ export interface ModelFolder {
   /** Adds a JavaScript model that gives its input INPUT0 back as OUTPUT0; no batching unless a size is given. */
   addEcho(name: string, datatype: string, dims: readonly number[], maxBatchSize?: number): void;
   remove(): void;
+}
+
+/** Lines that a model has written down so far: none where the file is not there, or has only just been made. */
+export function linesIn(path: string): readonly string[] {
+  const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  return text.split('\n').filter((line) => line !== '');
 }
 
 export function createModelFolder(): ModelFolder {

@@ -115,8 +115,8 @@ describe.each(MODES)('preserve_ordering over two instances, in mode %s', (mode) 
     await eventually('the first one runs', async () => existsSync(begun) && readFileSync(begun, 'utf8') === '0\n');
     const others = [1, 2, 3].map(send);
     const counted = () => metric(metrics, 'nv_inference_count', { model: 'ordered' });
-    // One of them waits behind the first at its instance.
-    await eventually('two of them have run', async () => (await counted()) === 2);
+    // The third may wait behind the first at its instance.
+    await eventually('two of them have run', async () => (await counted()) >= 2);
     // An answer is sent before its count is told: by a question and its answer later it would be here.
     for (const http of doors) await fetch(`${http}/v2/health/live`);
     expect(over).toEqual([]);

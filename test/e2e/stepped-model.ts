@@ -1,6 +1,7 @@
-import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ModelFolder } from './model-folder.ts';
+import { eventually, metric } from './metrics.ts';
+import { linesIn, type ModelFolder } from './model-folder.ts';
 
 /** What each request of an execution had, in the batch's order. */
 export type Execution = readonly (readonly number[])[];
@@ -65,14 +66,21 @@ ${config}
   );
   return {
     name,
-    executions: () =>
-      existsSync(begun)
-        ? readFileSync(begun, 'utf8')
-            .trimEnd()
-            .split('\n')
-            .map((line): Execution => JSON.parse(line))
-        : [],
+    executions: () => linesIn(begun).map((line): Execution => JSON.parse(line)),
     // A step is a character: whoever reads it meanwhile never sees half of a number.
     letGo: (count) => appendFileSync(steps, count === undefined ? '*' : '.'.repeat(count)),
   };
+}
+
+/** Waits until so many of its executions have begun. */
+export function begins(model: SteppedModel, executions: number): Promise<void> {
+  return eventually(`${model.name} executes ${executions}`, async () => model.executions().length === executions);
+}
+
+/** Waits until so many requests wait for it, by the metrics at that address. */
+export function waits(metrics: string, { name }: SteppedModel, requests: number): Promise<void> {
+  return eventually(
+    `${requests} wait at ${name}`,
+    async () => (await metric(metrics, 'nv_inference_pending_request_count', { model: name })) === requests,
+  );
 }

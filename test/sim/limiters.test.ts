@@ -8,14 +8,20 @@ import type { CheckName } from './sim-checks.ts';
 const FIRST = Number(process.env.NEREID_SIM_SEED ?? 1);
 const COUNT = Number(process.env.NEREID_SIM_SEEDS ?? 100);
 const PLANT_SEEDS_MAX = 50;
+/** Of however many seeds. */
+const TIMEOUT_MS = 30_000 + COUNT * 1_000;
 const RIGHT: LimiterWorld = { create: () => createRateLimiter([]), dropsClaims: true };
 
-test('what must hold of resources, holds', () => {
-  for (let seed = FIRST; seed < FIRST + COUNT; seed++) {
-    const violations = playLimiters(seed, RIGHT);
-    expect(violations, `again with: NEREID_SIM_SEED=${seed} NEREID_SIM_SEEDS=1`).toEqual([]);
-  }
-});
+test(
+  'what must hold of resources, holds',
+  () => {
+    for (let seed = FIRST; seed < FIRST + COUNT; seed++) {
+      const violations = playLimiters(seed, RIGHT);
+      expect(violations, `again with: NEREID_SIM_SEED=${seed} NEREID_SIM_SEEDS=1`).toEqual([]);
+    }
+  },
+  TIMEOUT_MS,
+);
 
 const wrong = (plant: LimiterPlant): LimiterWorld => ({ ...RIGHT, create: () => createWrongLimiter(plant) });
 

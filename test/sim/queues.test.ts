@@ -9,18 +9,26 @@ const FIRST = Number(process.env.NEREID_SIM_SEED ?? 1);
 const COUNT = Number(process.env.NEREID_SIM_SEEDS ?? 100);
 const VERBOSE = process.env.NEREID_SIM_VERBOSE === '1';
 const PLANT_SEEDS_MAX = 50;
+/** Of however many seeds. */
+const TIMEOUT_MS = 30_000 + COUNT * 1_000;
 
 const found = (seed: number, plant?: QueuePlant) => playQueue(seed, plantQueue(createScheduler, plant));
 
-test('what must hold of a queue, holds', () => {
-  const totals: Record<string, number> = {};
-  for (let seed = FIRST; seed < FIRST + COUNT; seed++) {
-    const { violations, counts, config } = found(seed);
-    expect(violations, `again with: NEREID_SIM_SEED=${seed} NEREID_SIM_SEEDS=1, ${config}`).toEqual([]);
-    for (const [what, count] of Object.entries(counts)) totals[what] = (totals[what] ?? 0) + count;
-  }
-  for (const what of ['dispatch', 'reject', 'wake', 'cancel', 'lost']) expect(totals[what], what).toBeGreaterThan(0);
-});
+test(
+  'what must hold of a queue, holds',
+  () => {
+    const totals: Record<string, number> = {};
+    for (let seed = FIRST; seed < FIRST + COUNT; seed++) {
+      const { violations, counts, config } = found(seed);
+      expect(violations, `again with: NEREID_SIM_SEED=${seed} NEREID_SIM_SEEDS=1, ${config}`).toEqual([]);
+      for (const [what, count] of Object.entries(counts)) totals[what] = (totals[what] ?? 0) + count;
+    }
+    // A few seeds need not have them all.
+    if (COUNT < 100) return;
+    for (const what of ['dispatch', 'reject', 'wake', 'cancel', 'lost']) expect(totals[what], what).toBeGreaterThan(0);
+  },
+  TIMEOUT_MS,
+);
 
 const PLANTS: readonly (readonly [QueuePlant, CheckName])[] = [
   ['levels ignored', 'priority'],

@@ -20,6 +20,8 @@ interface Row {
   /** Out in both runs. */
   readonly too?: readonly Rule[];
   readonly caught: readonly CheckName[];
+  /** Where the search begins, 1 by default: those before it are known to miss it, and each takes its time. */
+  readonly first?: number;
   readonly seeds: number;
   readonly course: (seed: number) => Omit<Simulation, 'seed' | 'switches'>;
 }
@@ -30,13 +32,27 @@ const mix = (...how: Parameters<typeof targeted>) => {
 };
 
 const ROWS: readonly Row[] = [
-  { off: 'R1', caught: ['S1', 'S2', 'L1'], seeds: 20, course: mix('storm', ['kill'], ['gateway']) },
-  { off: 'R2', too: ['R8 sweep'], caught: ['L3'], seeds: 40, course: mix('single', ['blip'], ['coordinator']) },
-  { off: 'R3', caught: ['S4'], seeds: 40, course: mix('storm', ['partition', 'pause', 'stutter'], ['coordinator']) },
+  { off: 'R1', caught: ['S1', 'S2', 'L1'], first: 3, seeds: 20, course: mix('storm', ['kill'], ['gateway']) },
+  {
+    off: 'R2',
+    too: ['R8 sweep'],
+    caught: ['L3'],
+    first: 5,
+    seeds: 40,
+    course: mix('single', ['blip'], ['coordinator']),
+  },
+  {
+    off: 'R3',
+    caught: ['S4'],
+    first: 5,
+    seeds: 40,
+    course: mix('storm', ['partition', 'pause', 'stutter'], ['coordinator']),
+  },
   {
     off: 'R3 tie',
     too: ['R5'],
     caught: ['S4'],
+    first: 12,
     seeds: 40,
     course: (seed) => ({
       ...mix('storm', [])(),
@@ -45,12 +61,20 @@ const ROWS: readonly Row[] = [
       plan: equalEpochs,
     }),
   },
-  { off: 'R7', too: ['R8 sweep'], caught: ['L3'], seeds: 40, course: mix('single', ['blip'], ['coordinator']) },
-  { off: 'R8 sweep', caught: ['L3'], seeds: 150, course: mix('single', ['blip'], ['gateway']) },
-  { off: 'R25', caught: ['L3'], seeds: 30, course: mix('single', ['blip'], ['gateway']) },
+  {
+    off: 'R7',
+    too: ['R8 sweep'],
+    caught: ['L3'],
+    first: 5,
+    seeds: 40,
+    course: mix('single', ['blip'], ['coordinator']),
+  },
+  { off: 'R8 sweep', caught: ['L3'], first: 37, seeds: 150, course: mix('single', ['blip'], ['gateway']) },
+  { off: 'R25', caught: ['L3'], first: 13, seeds: 30, course: mix('single', ['blip'], ['gateway']) },
   {
     off: 'R27',
     caught: ['S2'],
+    first: 3,
     seeds: 5,
     course: () => ({ ...mix('storm', ['blip', 'pause', 'lapse'], ['worker'])(), traffic: STREAM_TRAFFIC }),
   },
@@ -58,12 +82,14 @@ const ROWS: readonly Row[] = [
   {
     off: 'R29',
     caught: ['L3'],
+    first: 2,
     seeds: 40,
     course: () => ({ ...mix('single', ['evict'])(), blobs: true }),
   },
   {
     off: 'claims end',
     caught: ['S6'],
+    first: 3,
     seeds: 20,
     course: () => ({ ...mix('storm', ['kill'], ['worker'])(), models: LIMITED_MODELS }),
   },
@@ -81,9 +107,10 @@ async function isCaught({ off, too = [], caught, course }: Row, seed: number, is
 test.each(ROWS)(
   'without $off something is found',
   async (row) => {
-    let seed = 1;
-    while (seed <= row.seeds && !(await isCaught(row, seed, true))) seed++;
-    expect(seed, 'the first seed that catches it').toBeLessThanOrEqual(row.seeds);
+    const { first = 1, seeds } = row;
+    let seed = first;
+    while (seed < first + seeds && !(await isCaught(row, seed, true))) seed++;
+    expect(seed, 'the first seed that catches it').toBeLessThan(first + seeds);
     expect(await isCaught(row, seed, false), `seed ${seed} with the rule in`).toBe(false);
     if (process.env.NEREID_SIM_VERBOSE === '1') console.log(`${row.off} off: caught at seed ${seed}`);
   },
@@ -115,14 +142,14 @@ const BACKSTOP_SEEDS = 4;
 test.each(BACKSTOPS)(
   '$off alone is not missed: another rule stands behind it',
   async ({ off, course }) => {
-    const changed: number[] = [];
+    let changed: number | undefined;
     for (let seed = 1; seed <= BACKSTOP_SEEDS; seed++) {
       const { violations, trace } = await simulate({ seed, ...course(seed), switches: switchOff(off) });
       expect(violations, `seed ${seed}`).toEqual([]);
-      if (trace !== (await simulate({ seed, ...course(seed) })).trace) changed.push(seed);
+      if (changed === undefined && trace !== (await simulate({ seed, ...course(seed) })).trace) changed = seed;
     }
-    expect(changed, 'seeds in which it makes a difference').not.toEqual([]);
-    if (process.env.NEREID_SIM_VERBOSE === '1') console.log(`${off} off: changes seeds ${changed}`);
+    expect(changed, 'the first seed in which it makes a difference').toBeDefined();
+    if (process.env.NEREID_SIM_VERBOSE === '1') console.log(`${off} off: changes seed ${changed}`);
   },
   TIMEOUT_MS,
 );

@@ -140,7 +140,7 @@ describe('the strategy of a model', () => {
     write('export const include = () => true; export const modelInit = () => new Promise(() => {});');
     const cluster = fakeCluster([model()]);
     const started = cluster.coordinator.start();
-    await vi.waitFor(() => expect(cluster.clock.liveTimers).toBeGreaterThan(0));
+    await expect.poll(() => cluster.clock.liveTimers).toBeGreaterThan(0);
     await cluster.pass(30_000);
     const [failure] = await started;
     expect(failure?.error.message).toContain('it did not load within 30000 ms');
@@ -151,11 +151,11 @@ describe('the strategy of a model', () => {
   test('is loaded by the coordinator that takes the model over', async () => {
     write(VOLUME());
     const world = await startedCluster([model()]);
-    await vi.waitFor(() => expect(world.directory.record('m')?.versions[0]?.state).toBe('READY'));
+    await expect.poll(() => world.directory.record('m')?.versions[0]?.state).toBe('READY');
     await world.startAnother('co-2');
     await world.killFirst();
     await world.pass(500);
-    await vi.waitFor(() => expect(calls()).toEqual(['modelInit m', 'modelInit m']));
+    await expect.poll(calls).toEqual(['modelInit m', 'modelInit m']);
     await world.pass(1_000);
     const gateway = world.gateway();
     for (const id of ['a', 'b', 'c']) gateway.infer(sized(id, 24));
@@ -170,14 +170,12 @@ describe('the strategy of a model', () => {
   test('that the next coordinator cannot load ends the model, with the reason', async () => {
     write(VOLUME());
     const world = await startedCluster([model()]);
-    await vi.waitFor(() => expect(world.directory.record('m')?.versions[0]?.state).toBe('READY'));
+    await expect.poll(() => world.directory.record('m')?.versions[0]?.state).toBe('READY');
     await world.startAnother('co-2');
     write('export const batchInit = 1;');
     await world.killFirst();
     await world.pass(500);
-    await vi.waitFor(() =>
-      expect(world.directory.record('m')?.versions[0]?.reason).toContain('must export a function'),
-    );
+    await expect.poll(() => world.directory.record('m')?.versions[0]?.reason).toContain('must export a function');
   });
 });
 

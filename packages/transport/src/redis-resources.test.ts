@@ -1,5 +1,5 @@
 import { createLog, type Log, systemClock } from '@nereid/runtime';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { infoFields } from './redis-connection.ts';
 import { redisKeys } from './redis-keys.ts';
 import { createRedisResources } from './redis-resources.ts';
@@ -47,9 +47,7 @@ sharedResourcesContract('in Redis', () => {
       return open(id);
     },
     waits: (id) =>
-      vi.waitFor(async () =>
-        expect(JSON.parse((await lane.admin.client.hget(claims, id)) ?? '{}').ticket).toBeGreaterThan(0),
-      ),
+      expect.poll(async () => JSON.parse((await lane.admin.client.hget(claims, id)) ?? '{}').ticket).toBeGreaterThan(0),
   };
 });
 
@@ -69,7 +67,7 @@ describe('shared resources in Redis', () => {
     await all.register('wk-1');
     return { ...all, one: testMember(all.open('wk-1', options), 'wk-1', { G: 1 }) };
   };
-  const has = (worker: ReturnType<typeof testMember>) => vi.waitFor(() => expect(worker.held).toEqual({ G: 1 }));
+  const has = (worker: ReturnType<typeof testMember>) => expect.poll(() => worker.held).toEqual({ G: 1 });
 
   test('what a worker holds that is no longer registered is free', async () => {
     const { one, two, die } = await pair();
@@ -90,9 +88,9 @@ describe('shared resources in Redis', () => {
     for (const id of ['wk-1', 'wk-2']) await register(id);
     two.want({ G: 1 });
     const claims = keys.resourceClaims('all');
-    await vi.waitFor(async () => {
-      expect(JSON.parse((await lane.admin.client.hget(claims, 'wk-1')) ?? '{}').held).toEqual({ G: 1 });
-    });
+    await expect
+      .poll(async () => JSON.parse((await lane.admin.client.hget(claims, 'wk-1')) ?? '{}').held)
+      .toEqual({ G: 1 });
     expect(two.held).toEqual({});
     one.release();
     await has(two);
@@ -148,12 +146,11 @@ describe('shared resources in Redis', () => {
     const before = await dialled();
     // Each call finds something else where the claims should be.
     await lane.admin.client.set(keys.resourceClaims('all'), 'no hash');
-    await vi.waitFor(async () => {
-      const errors = infoFields(await lane.admin.client.info('errorstats'));
-      expect(errors.get('errorstat_WRONGTYPE')).toMatch(/count=([3-9]|\d\d)/);
-    });
+    await expect
+      .poll(async () => infoFields(await lane.admin.client.info('errorstats')).get('errorstat_WRONGTYPE') ?? '')
+      .toMatch(/count=([3-9]|\d\d)/);
     await lane.admin.client.del(keys.resourceClaims('all'));
-    await vi.waitFor(async () => expect(await lane.admin.client.exists(keys.resourceClaims('all'))).toBe(1));
+    await expect.poll(() => lane.admin.client.exists(keys.resourceClaims('all'))).toBe(1);
     expect(await dialled()).toEqual(before);
     await one.close();
   });
@@ -165,12 +162,12 @@ describe('shared resources in Redis', () => {
     one.want({ G: 1 });
     await has(one);
     one.member.tell(NOTHING);
-    await vi.waitFor(() => expect(clock.liveTimers).toBe(0));
+    await expect.poll(() => clock.liveTimers).toBe(0);
     await lane.admin.client.del(keys.resourceMeta('all'));
     one.want({ G: 1 });
-    await vi.waitFor(async () => expect(await lane.admin.client.exists(keys.resourceClaims('all'))).toBe(1));
+    await expect.poll(() => lane.admin.client.exists(keys.resourceClaims('all'))).toBe(1);
     one.member.tell(NOTHING);
-    await vi.waitFor(() => expect(clock.liveTimers).toBe(0));
+    await expect.poll(() => clock.liveTimers).toBe(0);
     expect(lines).toEqual([]);
     await one.close();
   });

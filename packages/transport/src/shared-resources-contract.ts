@@ -3,6 +3,9 @@ import type { ProcessId } from '@nereid/protocol';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ResourceMember, SharedResources } from './shared-resources.ts';
 
+/** Longer than any machine takes. */
+const TURN_LIMIT_MS = 10_000;
+
 /** Resources of their own for a test. */
 export interface ResourcesUnderTest {
   /** What the worker of that id uses. */
@@ -65,7 +68,7 @@ export function sharedResourcesContract(name: string, fresh: () => ResourcesUnde
     return all as [ReturnType<typeof testMember>, ReturnType<typeof testMember>, ReturnType<typeof testMember>];
   };
   const has = (worker: ReturnType<typeof testMember>, held: Readonly<Record<string, number>>) =>
-    vi.waitFor(() => expect(worker.held).toEqual(held));
+    expect.poll(() => worker.held).toEqual(held);
   const close = async (...all: readonly ReturnType<typeof testMember>[]) => {
     for (const worker of all) await worker.close();
   };
@@ -168,7 +171,7 @@ export function sharedResourcesContract(name: string, fresh: () => ResourcesUnde
           const holders = all.flatMap(({ held }, index) => (held.G === undefined ? [] : [index]));
           expect(holders).toHaveLength(1);
           return holders[0] ?? -1;
-        });
+        }, TURN_LIMIT_MS);
         turns[holder] = (turns[holder] ?? 0) + 1;
         all[holder]?.release();
         all[holder]?.want({ G: 1 });

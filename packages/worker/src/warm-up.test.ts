@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Batch, BatchResult } from '@nereid/backends';
 import {
   decodeModelConfig,
@@ -167,7 +167,7 @@ describe.each(['thread', 'process'])('an instance with a warm-up, in a %s,', (ca
     expect(readFileSync(file, 'utf8')).toBe('[]0,0 []0,0 []0,0 []0,0 ');
     expect(harness.received.filter(({ kind }) => kind !== 'described')).toEqual([]);
     expect((await harness.execute('m', [request([int32('X', [1], [5])])])).outcomes[0]?.ok).toBe(true);
-    rmSync(file);
+    rmSync(dirname(file), { recursive: true });
   });
 
   it('runs it again where another thread or process takes the place of one that ended', async () => {
@@ -187,7 +187,7 @@ describe.each(['thread', 'process'])('an instance with a warm-up, in a %s,', (ca
     await harness.execute('m', [request([int32('X', [1], [7])])]);
     await harness.execute('m', [request([int32('X', [1], [8])])]);
     expect(readFileSync(file, 'utf8')).toBe('070708');
-    rmSync(file);
+    rmSync(dirname(file), { recursive: true });
   });
 
   it.each([
@@ -215,7 +215,7 @@ describe.each(['thread', 'process'])('an instance with a warm-up, in a %s,', (ca
     await harness.javascript('m', STREAM(end), `${warmup()} ${DECOUPLED}`);
     expect((await harness.load('m')).versions[0]?.state).toBe('READY');
     expect(existsSync(file)).toBe(true);
-    rmSync(file);
+    rmSync(dirname(file), { recursive: true });
   });
 
   it('is finalized where it fails', async () => {
@@ -225,7 +225,7 @@ describe.each(['thread', 'process'])('an instance with a warm-up, in a %s,', (ca
     await harness.load('m');
     await harness.worker.stop();
     expect(existsSync(file)).toBe(true);
-    rmSync(file);
+    rmSync(dirname(file), { recursive: true });
   });
 
   it('is given up like one that loads too long', async () => {

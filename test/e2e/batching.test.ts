@@ -1,5 +1,4 @@
-/** Priorities and queue policies from door to model, as docs/batching.md has them. */
-import { setTimeout as delay } from 'node:timers/promises';
+/** Priorities, queue policies and eager closing from door to model, as docs/batching.md has them. */
 import { status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
@@ -7,12 +6,26 @@ import { type GrpcClient, grpcClient, valueRequest } from './grpc-client.ts';
 import { eventually, metric } from './metrics.ts';
 import { createModelFolder } from './model-folder.ts';
 import { infer, oneInput } from './requests.ts';
-import { addStepped, type SteppedModel } from './stepped-model.ts';
+import { addStepped, begins, type SteppedModel, waits as waitsAt } from './stepped-model.ts';
 
-const EXPIRY_MS = 100;
+/** Over before anybody can look. */
+const OVER_AT_ONCE_US = 1;
 /** Nothing that a test waits for. */
 const LONG_US = 600_000_000;
 const EXPIRED = { status: 503, error: 'Request timeout expired' };
+const CLIENTS = 8;
+const ROUNDS = 25;
+const LONE_ROUNDS = 5;
+const DELAY_US = 300_000;
+/** 10 ms for each batch. */
+const RUN = `
+  import { setTimeout } from 'node:timers/promises';
+  export async function execute(requests) {
+    await setTimeout(10);
+    return requests.map(({ inputs }) => ({ outputs: { VALUE: inputs.get('VALUE') } }));
+  }`;
+const EAGER = `dynamic_batching { max_queue_delay_microseconds: ${DELAY_US} }
+  parameters { key: "nereid.eager_batch" value: { string_value: "true" } }`;
 
 const policy = (text: string) => `dynamic_batching { default_queue_policy { ${text} } }`;
 
@@ -41,12 +54,14 @@ describe.each(MODES)('in mode %s', (mode) => {
     maxBatchSize: 4,
     config: 'dynamic_batching { priority_levels: 2 default_priority_level: 2 }',
   });
-  const expiring = one('expiring', policy(`default_timeout_microseconds: ${EXPIRY_MS * 1000}`));
+  const expiring = one('expiring', policy('default_timeout_microseconds: 100000'));
   const all = [delaying, overriding, sized, mixing, expiring];
+  const eager = ['lone', 'loop'] as const;
   let served: Deployment;
   let client: GrpcClient;
 
   beforeAll(async () => {
+    for (const name of eager) folder.addJavaScript(name, RUN, EAGER, 8);
     served = await deploy(mode, [folder.path]);
     client = grpcClient(served.gateways[0]?.grpc ?? '');
   });
@@ -62,23 +77,15 @@ describe.each(MODES)('in mode %s', (mode) => {
     JSON.stringify({ ...JSON.parse(oneInput('VALUE', 'INT32', [values.length, 1], values)), parameters });
   const send = ({ name }: SteppedModel, values: readonly number[], parameters?: object) =>
     infer(served.http, name, body(values, parameters));
-  const waits = ({ name }: SteppedModel, requests: number) =>
-    eventually(`${requests} wait at ${name}`, async () => {
-      const pending = await metric(served.metrics, 'nv_inference_pending_request_count', { model: name });
-      return pending === requests;
-    });
-  const begins = (model: SteppedModel, executions: number) =>
-    eventually(`${model.name} executes ${executions}`, async () => model.executions().length === executions);
+  const waits = (model: SteppedModel, requests: number) => waitsAt(served.metrics, model, requests);
 
   test('DELAY: a late request is behind fresh ones of its level, before the next level', async () => {
     const answers = [send(delaying, [0])];
     await begins(delaying, 1);
-    answers.push(send(delaying, [1], { timeout: EXPIRY_MS * 1000 }));
+    answers.push(send(delaying, [1], { timeout: OVER_AT_ONCE_US }));
     await waits(delaying, 1);
     answers.push(send(delaying, [2], { priority: 2 }), send(delaying, [3]));
     await waits(delaying, 3);
-    // The first has waited for longer than that by then.
-    await delay(EXPIRY_MS);
     delaying.letGo();
     for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200);
     expect(delaying.executions().flat(2)).toEqual([0, 3, 1, 2]);
@@ -144,5 +151,35 @@ describe.each(MODES)('in mode %s', (mode) => {
     const result = await fetch(`${served.http}/v2/jobs/${id}/result?wait=20s`);
     expect(result.status).toBe(200);
     expect(expiring.executions().flat(2)).toEqual([0, 1]);
+  });
+
+  const askEager = (model: (typeof eager)[number], gateway: number, value: number) =>
+    infer(
+      served.gateways[gateway % served.gateways.length]?.http ?? '',
+      model,
+      oneInput('VALUE', 'INT32', [1, 1], [value]),
+    );
+  const counted = (model: (typeof eager)[number], name: string, labels: Record<string, string> = {}) =>
+    metric(served.metrics, name, { model, ...labels });
+
+  test('nereid.eager_batch: a lone client never waits for the delay', async () => {
+    for (let round = 0; round < LONE_ROUNDS; round++) {
+      const { outputs } = await askEager('lone', round, round);
+      expect(outputs.get('VALUE')?.data).toEqual([round]);
+    }
+    await eventually('all are counted', async () => (await counted('lone', 'nv_inference_count')) === LONE_ROUNDS);
+    expect(await counted('lone', 'nereid_batch_size_count', { reason: 'alone' })).toBe(LONE_ROUNDS);
+  });
+
+  test('nereid.eager_batch: 8 clients that ask again at once fill batches of 8', async () => {
+    const client = async (index: number) => {
+      for (let round = 0; round < ROUNDS; round++) {
+        expect((await askEager('loop', index, round)).status).toBe(200);
+      }
+    };
+    await Promise.all(Array.from({ length: CLIENTS }, (_, index) => client(index)));
+    const requests = () => counted('loop', 'nv_inference_count');
+    await eventually('all are counted', async () => (await requests()) === CLIENTS * ROUNDS);
+    expect((await requests()) / (await counted('loop', 'nv_inference_exec_count'))).toBeGreaterThanOrEqual(6);
   });
 });
