@@ -80,6 +80,10 @@ export function createInstance(options: InstanceOptions): Instance {
   let reportStart: (why: ErrorInfo | null) => void = () => {};
   let reportStop: () => void = () => {};
   let stopping: Promise<void> | undefined;
+  /** The carrier holds a request that is tried by itself. */
+  let isolated = false;
+  /** The carrier is to be told to stop once nothing waits for it. */
+  let stopsLater = false;
 
   const unavailable = (why: string): ErrorInfo => ({
     code: 'UNAVAILABLE',
@@ -106,12 +110,37 @@ export function createInstance(options: InstanceOptions): Instance {
     }
   };
 
+  /**
+   * Hands on what waits, in order. One that may kill what runs it goes alone and nothing goes beside it: what is held
+   * then is what the carrier died of. A write to one that has just died would lose the results that nobody has read yet.
+   */
+  const feed = (to: Carrier) => {
+    while (!isolated) {
+      const [next] = waiting;
+      if (next === undefined || (next.isRetry === true && to.held.size > 0)) return;
+      waiting.shift();
+      post(to, next);
+      isolated = next.isRetry === true && to.held.size > 0;
+    }
+  };
+
+  const returned = () => {
+    endsInARow = 0;
+    fruitlessInARow = 0;
+    isolated = false;
+    if (carrier === undefined) return;
+    feed(carrier);
+    if (!stopsLater || waiting.length + carrier.held.size > 0) return;
+    stopsLater = false;
+    carrier.stop();
+  };
+
   const becomeReady = (from: Carrier) => {
     if (from !== carrier) return;
     timer?.cancel();
     if (state === 'stopping') return;
     state = 'ready';
-    for (const batch of waiting.splice(0)) post(from, batch);
+    feed(from);
     reportStart(null);
     options.changed();
   };
@@ -139,6 +168,7 @@ export function createInstance(options: InstanceOptions): Instance {
     const isCurrent = of === carrier;
     if (isCurrent) {
       carrier = undefined;
+      isolated = false;
       timer?.cancel();
     }
     if (isCurrent && (state === 'ready' || state === 'restarting')) {
@@ -149,6 +179,7 @@ export function createInstance(options: InstanceOptions): Instance {
       if (isCurrent && state === 'loading') fail(why);
     }
     if (state === 'stopping' && live.size === 0) {
+      failWaiting('it is being unloaded');
       state = 'stopped';
       reportStop();
     }
@@ -187,10 +218,7 @@ export function createInstance(options: InstanceOptions): Instance {
       log,
       executionTimeoutMs: options.executionTimeoutMs,
       loaded: () => becomeReady(started),
-      returned: () => {
-        endsInARow = 0;
-        fruitlessInARow = 0;
-      },
+      returned,
       ended: (why, lost, running) => ended(started, why, lost, running),
     });
     return started;
@@ -215,12 +243,14 @@ export function createInstance(options: InstanceOptions): Instance {
     const before = state;
     state = live.size === 0 ? 'stopped' : 'stopping';
     if (before === 'restarting' && carrier === undefined) timer?.cancel();
-    failWaiting('it is being unloaded');
+    // What waits for others of its batch to be tried is finished as what is held is.
+    if (before !== 'ready') failWaiting('it is being unloaded');
     reportStart(unavailable('it is being unloaded'));
     if (state === 'stopped') return;
     await new Promise<void>((resolve) => {
       reportStop = resolve;
-      carrier?.stop();
+      stopsLater = waiting.length > 0;
+      if (!stopsLater) carrier?.stop();
     });
   };
 
@@ -233,8 +263,8 @@ export function createInstance(options: InstanceOptions): Instance {
       });
     },
     execute(batch) {
-      if (state === 'ready' && carrier !== undefined) post(carrier, batch);
-      else if (state === 'loading' || state === 'restarting') waiting.push(batch);
+      if (state === 'ready' && carrier !== undefined && waiting.length === 0 && !isolated) post(carrier, batch);
+      else if (state === 'ready' || state === 'loading' || state === 'restarting') waiting.push(batch);
       else failBatch(batch, false, unavailable(failure?.message ?? 'it is being unloaded'));
     },
     cancel,
