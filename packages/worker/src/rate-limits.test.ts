@@ -86,12 +86,19 @@ async function load(harness: Harness, name: string, resources: string, more = ''
 const R1 = 'resources { name: "R" count: 1 }';
 const GLOBAL = 'resources { name: "G" count: 1 global: true }';
 
+/** A worker's model `a`, which runs, with what it needs, until the gate is opened for it. */
+async function occupy(harness: Harness, resources = R1, value = GATED) {
+  await load(harness, 'a', resources);
+  const held = harness.start('a', [x(value)]);
+  await gate.reached(1);
+  return held;
+}
+
 describe('a worker with a rate limiter', () => {
   it('runs two models that need one of one after the other, and counts the wait as waiting', async () => {
     const harness = await open();
-    for (const name of ['a', 'b']) await load(harness, name, R1);
-    const first = harness.start('a', [x(GATED)]);
-    await gate.reached(1);
+    const first = await occupy(harness);
+    await load(harness, 'b', R1);
     const second = harness.start('b', [x()]);
     const described = harness.described('b', ({ askedAt }) => askedAt === 5);
     harness.owner.send('wk-test', { kind: 'describe', model: 'b', epoch: { number: 1, owner: 'co-test' }, askedAt: 5 });
@@ -114,11 +121,9 @@ describe('a worker with a rate limiter', () => {
 
   it('lets models run together that need other resources, or none', async () => {
     const harness = await open();
-    await load(harness, 'a', R1);
+    const held = await occupy(harness);
     await load(harness, 'b', 'resources { name: "S" count: 1 }');
     await load(harness, 'c', 'priority: 3');
-    const held = harness.start('a', [x(GATED)]);
-    await gate.reached(1);
     await Promise.all([harness.execute('b', [x()]), harness.execute('c', [x()])]);
     gate.open('a');
     await held.over;
@@ -126,10 +131,8 @@ describe('a worker with a rate limiter', () => {
 
   it('gives turns by executions and priority, the next batch of an instance being there in time', async () => {
     const harness = await open();
-    await load(harness, 'a', `${R1} priority: 1`);
+    const held = await occupy(harness, `${R1} priority: 1`);
     await load(harness, 'b', `${R1} priority: 2`);
-    const held = harness.start('a', [x(GATED)]);
-    await gate.reached(1);
     const all = [
       ...Array.from({ length: 5 }, () => harness.start('a', [x()])),
       ...Array.from({ length: 3 }, () => harness.start('b', [x()])),
@@ -142,9 +145,8 @@ describe('a worker with a rate limiter', () => {
 
   it('drops a batch that nobody waits for any more, without a turn', async () => {
     const harness = await open();
-    for (const name of ['a', 'b']) await load(harness, name, R1);
-    const held = harness.start('a', [x(GATED)]);
-    await gate.reached(1);
+    const held = await occupy(harness);
+    await load(harness, 'b', R1);
     const staged = harness.start('b', [x()]);
     await harness.cancel('b', staged.ids);
     const { outcomes, done } = await staged.over;
@@ -157,15 +159,13 @@ describe('a worker with a rate limiter', () => {
 
   it('runs the rest of a batch of which some nobody waits for', async () => {
     const harness = await open();
-    await load(harness, 'a', R1);
+    const held = await occupy(harness);
     await harness.javascript(
       'b',
       source('b').replace('= requests[0]', '= 0 * requests[0]'),
       `max_batch_size: 4 instance_group { kind: KIND_CPU rate_limiter { ${R1} } }`,
     );
     await harness.load('b');
-    const held = harness.start('a', [x(GATED)]);
-    await gate.reached(1);
     const row = request([int32('X', [1, 1], [0])]);
     const staged = harness.start('b', [row, row]);
     await harness.cancel('b', staged.ids.slice(1));
@@ -176,9 +176,8 @@ describe('a worker with a rate limiter', () => {
 
   it('gives back what an instance held whose thread ended, and what waits for that instance runs once it is back', async () => {
     const harness = await open();
-    for (const name of ['a', 'b']) await load(harness, name, R1);
-    const lost = harness.start('a', [x(DIES)]);
-    await gate.reached(1);
+    const lost = await occupy(harness, R1, DIES);
+    await load(harness, 'b', R1);
     const behind = harness.start('a', [x()]);
     const other = harness.start('b', [x()]);
     gate.open('a');
@@ -194,9 +193,7 @@ describe('a worker with a rate limiter', () => {
 
   it('lets what waits behind a batch that ended its thread run once the instance is back', async () => {
     const harness = await open();
-    await load(harness, 'a', R1);
-    const lost = harness.start('a', [x(DIES)]);
-    await gate.reached(1);
+    const lost = await occupy(harness, R1, DIES);
     const behind = harness.start('a', [x()]);
     await harness.cancel('a', []);
     gate.open('a');
@@ -209,9 +206,8 @@ describe('a worker with a rate limiter', () => {
 
   it('finishes what waits when the model is unloaded, and its threads end', async () => {
     const harness = await open();
-    for (const name of ['a', 'b']) await load(harness, name, R1);
-    const held = harness.start('a', [x(GATED)]);
-    await gate.reached(1);
+    const held = await occupy(harness);
+    await load(harness, 'b', R1);
     const staged = harness.start('b', [x()]);
     const unloaded = harness.described('b', ({ versions }) => versions[0]?.state === 'UNAVAILABLE');
     harness.owner.send('wk-test', await harness.control('b', { action: 'unload' }));
@@ -223,9 +219,8 @@ describe('a worker with a rate limiter', () => {
 
   it('that stops finishes what waits; past its deadline that fails', async () => {
     const harness = await open();
-    for (const name of ['a', 'b']) await load(harness, name, R1);
-    const held = harness.start('a', [x(GATED)]);
-    await gate.reached(1);
+    const held = await occupy(harness);
+    await load(harness, 'b', R1);
     const staged = harness.start('b', [x()]);
     // The worker has it before it stops.
     await harness.cancel('b', []);
@@ -303,13 +298,16 @@ describe('a worker with a rate limiter', () => {
 });
 
 describe('global resources', () => {
-  it('are those of all workers', async () => {
+  /** The first one's model `a` holds what the other's model `b` needs. */
+  async function twoWorkers() {
     const shared = createLocalResources();
     const [one, two] = [await open([], shared), await open([], shared)];
-    await load(one, 'a', GLOBAL);
     await load(two, 'b', GLOBAL);
-    const held = one.start('a', [x(GATED)]);
-    await gate.reached(1);
+    return { one, two, held: await occupy(one, GLOBAL) };
+  }
+
+  it('are those of all workers', async () => {
+    const { two, held } = await twoWorkers();
     const other = two.start('b', [x()]);
     await two.cancel('b', []);
     expect(gate.begun).toEqual(['a']);
@@ -319,13 +317,8 @@ describe('global resources', () => {
   });
 
   it('that are waited for in vain hold nobody up once the batch is cancelled', async () => {
-    const shared = createLocalResources();
-    const [one, two] = [await open([], shared), await open([], shared)];
-    await load(one, 'a', GLOBAL);
-    await load(two, 'b', GLOBAL);
+    const { two, held } = await twoWorkers();
     await load(two, 'c', R1);
-    const held = one.start('a', [x(GATED)]);
-    await gate.reached(1);
     const waits = two.start('b', [x()]);
     const behind = two.start('c', [x()]);
     await two.cancel('b', waits.ids);
@@ -336,12 +329,7 @@ describe('global resources', () => {
   });
 
   it('are given back by a worker that has stopped', async () => {
-    const shared = createLocalResources();
-    const [one, two] = [await open([], shared), await open([], shared)];
-    await load(one, 'a', GLOBAL);
-    await load(two, 'b', GLOBAL);
-    const held = one.start('a', [x(GATED)]);
-    await gate.reached(1);
+    const { one, two, held } = await twoWorkers();
     const other = two.start('b', [x()]);
     await one.worker.stop(1);
     expect((await held.over).outcomes[0]?.ok).toBe(false);
