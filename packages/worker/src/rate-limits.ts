@@ -1,5 +1,4 @@
-import type { ResourceLimit } from '@nereid/config';
-import { type ExpandedInstance, isRateLimited } from '@nereid/config';
+import { type ExpandedInstance, isRateLimited, type ResourceLimit } from '@nereid/config';
 import { NereidError, type ProcessId } from '@nereid/protocol';
 import { createRateLimiter, type LimitedKey, type RateEvent } from '@nereid/scheduler';
 import type { SharedResources } from '@nereid/transport';
