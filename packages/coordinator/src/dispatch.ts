@@ -40,7 +40,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   let cameBack = false;
 
   const step = (event: ScheduleEvent<OwnedRequest>) => {
-    if (parts.closesEarly) tellRunning();
+    if (scheduler.wants?.running === true) tellRunning();
     for (const decision of scheduler.step(event, clock.nowUs())) apply(decision);
     if (scheduler.waiting === 0) dropWake();
   };
@@ -297,7 +297,9 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       if (message.executed) means = nextMeanTimes(means, batchTimes(message.timing, clock.nowUs() - batch.sentUs));
       if (message.entries.some(({ result }) => result === 'noslot')) places.withdraw(message.worker);
       const requests = ends.ended(batch, message);
-      if (means !== undefined && requests > 0) step({ type: 'answered', requests, runUs: means.runUs });
+      if (scheduler.wants?.answered === true && means !== undefined && requests > 0) {
+        step({ type: 'answered', requests, runUs: means.runUs });
+      }
       places.offer(batch.instance);
       decideReturned();
     },

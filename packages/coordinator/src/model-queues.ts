@@ -1,4 +1,4 @@
-import { closesEarly, isRateLimited } from '@nereid/config';
+import { isRateLimited } from '@nereid/config';
 import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import {
@@ -72,7 +72,6 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       }),
       instanceDepth: depth,
       statistics,
-      closesEarly: closesEarly(config),
       decoupled: model.signature.decoupled,
       answersTo: order?.owner,
       order,

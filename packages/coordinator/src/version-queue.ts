@@ -29,8 +29,6 @@ export interface QueueParts extends BatchSource {
   /** Batches that an instance holds at a time, running and waiting in its worker, by what one takes on average. */
   readonly instanceDepth: (means: BatchTimes | undefined) => number;
   readonly statistics: ModelStatistics;
-  /** Its batches may go before their delay is over: the scheduler asks what runs. */
-  readonly closesEarly: boolean;
   /** Requests may get several answers, of which statistics are kept one by one. */
   readonly decoupled: boolean;
   /** Answers the request's gateway in place of a worker. */

@@ -26,7 +26,7 @@ export interface DynamicBatcherOptions<R extends QueuedRequest = QueuedRequest> 
 
 type Verdict =
   | { readonly type: 'send'; readonly count: number; readonly reason: CloseReason }
-  /** Until a time, infinite for never, or until something arrives. */
+  /** Until a time, or until something happens. */
   | { readonly type: 'wait'; readonly untilUs: number };
 
 const NO_LEVELS: readonly never[] = [];
@@ -61,22 +61,16 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   const { queue, instances } = waits;
   const sizes = { rows_wanted: rowsWanted, preferred: new Set(fitting) };
   const forming = createFormingBatch(queue, sizes, options.strategy);
-  const returning = createReturningClients();
-  const tellsLevels = hasLevels(options.policies);
+  const returning = options.delay_us === 0 ? createReturningClients() : undefined;
   const eager = options.eager === true && options.delay_us > 0 ? createEagerClose(options.delay_us) : undefined;
+  const tellsLevels = hasLevels(options.policies);
   let draining = false;
   const isTimed = hasTimeouts(options.policies);
-  /** While a batch that could go is held for who comes back: when it goes at the latest, infinite for none. */
-  let heldUntilUs = Number.POSITIVE_INFINITY;
   /** The wake that the caller knows of, infinite for none. */
   let wishedUs = Number.POSITIVE_INFINITY;
 
+  /** What becomes of the batch that is formed, which an instance could take. */
   const judge = (nowUs: number): Verdict => {
-    forming.extend();
-    if (forming.count === 0) {
-      heldUntilUs = Number.POSITIVE_INFINITY;
-      return { type: 'wait', untilUs: Number.POSITIVE_INFINITY };
-    }
     const dueUs = forming.oldestUs + options.delay_us;
     const expired = options.delay_us > 0 && nowUs >= dueUs;
     if (forming.preferredCount > 0 && !expired)
@@ -84,10 +78,9 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
     if (forming.closed !== undefined) return { type: 'send', count: forming.count, reason: forming.closed };
     if (expired) return { type: 'send', count: forming.count, reason: 'delay' };
     if (draining) return { type: 'send', count: forming.count, reason: 'drain' };
-    if (options.delay_us === 0) {
-      const untilUs = nowUs < heldUntilUs ? returning.holdUntilUs(nowUs) : undefined;
-      if (untilUs === undefined) return { type: 'send', count: forming.count, reason: 'free' };
-      return { type: 'wait', untilUs: Math.min(untilUs, heldUntilUs) };
+    if (returning !== undefined) {
+      const untilUs = returning.holdUntilUs(nowUs);
+      return untilUs === undefined ? { type: 'send', count: forming.count, reason: 'free' } : { type: 'wait', untilUs };
     }
     if (eager === undefined) return { type: 'wait', untilUs: dueUs };
     const whole = forming.count === queue.length;
@@ -100,11 +93,11 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   const hear = (event: ScheduleEvent<R>, nowUs: number) => {
     switch (event.type) {
       case 'arrived':
-        returning.arrived(nowUs);
+        returning?.arrived(nowUs);
         eager?.arrived(event.request, nowUs);
         break;
       case 'answered':
-        returning.answered(event.requests, event.runUs, nowUs);
+        returning?.answered(event.requests, event.runUs, nowUs);
         eager?.answered(event.requests, nowUs);
         break;
       case 'draining':
@@ -121,21 +114,21 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       batch.push(request);
     }
     forming.reset();
-    heldUntilUs = Number.POSITIVE_INFINITY;
+    returning?.batchGone();
     return batch;
   };
 
   /** Whom an instance gets; when the batch that still waits is to be looked at again, infinite for never. */
   const dispatch = (nowUs: number, decisions: Decision<R>[]): number => {
     while (instances.free > 0) {
-      const verdict = judge(nowUs);
-      const isIdle = instances.mostFree > options.places_ahead;
-      if (!isIdle && forming.closed === undefined) break;
-      if (verdict.type === 'wait') {
-        // Others may be answered meanwhile: this batch waits for them no longer than it was to.
-        if (options.delay_us === 0) heldUntilUs = Math.min(heldUntilUs, verdict.untilUs);
-        return verdict.untilUs;
+      forming.extend();
+      if (forming.count === 0) {
+        returning?.batchGone();
+        break;
       }
+      if (forming.closed === undefined && instances.mostFree <= options.places_ahead) break;
+      const verdict = judge(nowUs);
+      if (verdict.type === 'wait') return verdict.untilUs;
       const instance = instances.take();
       if (instance === undefined) break;
       decisions.push({ type: 'dispatch', instance, batch: take(verdict.count), reason: verdict.reason });
@@ -149,6 +142,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   };
 
   return {
+    wants: { answered: returning !== undefined || eager !== undefined, running: eager !== undefined },
     get waiting() {
       return queue.length;
     },

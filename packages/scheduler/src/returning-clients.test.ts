@@ -53,6 +53,8 @@ describe('clients that have just been answered are waited for', () => {
     const { clients, nowUs } = taught(40, 4, 100);
     clients.answered(4, RUN_US, nowUs + 300);
     expect(clients.holdUntilUs(nowUs + 400)).toBe(nowUs + HOLD_US);
+    expect(clients.holdUntilUs(nowUs + HOLD_US)).toBeUndefined();
+    clients.batchGone();
     expect(clients.holdUntilUs(nowUs + HOLD_US)).toBe(nowUs + 300 + HOLD_US);
   });
 

@@ -28,14 +28,21 @@ export interface ReturningClients {
   /** A batch of so many requests, which ran for so long, has been answered. */
   answered(requests: number, runUs: number, nowUs: number): void;
   arrived(nowUs: number): void;
-  /** Until when a batch gains by waiting for those who are expected; undefined where it is to go. */
+  /**
+   * Until when the batch that could go gains by waiting for those who are expected; undefined where it is to go.
+   * Others may be answered meanwhile: it waits for them no longer than it was to.
+   */
   holdUntilUs(nowUs: number): number | undefined;
+  /** That batch was sent, or nobody is left in it: the next one may be held anew. */
+  batchGone(): void;
 }
 
 export function createReturningClients(): ReturningClients {
   /** In the order of their beginnings. */
   let open: Window[] = [];
   let share = 0;
+  /** When the batch that is held goes at the latest, infinite where none is. */
+  let heldUntilUs = Number.POSITIVE_INFINITY;
 
   const count = ({ came, expected }: Window) => {
     share += (came / expected - share) * WEIGHT;
@@ -64,8 +71,12 @@ export function createReturningClients(): ReturningClients {
     },
     holdUntilUs(nowUs) {
       close(nowUs);
-      if (share < RETURNING_MIN || open.length === 0) return undefined;
-      return open.reduce((least, { endUs }) => Math.min(least, endUs), Number.POSITIVE_INFINITY);
+      if (share < RETURNING_MIN || open.length === 0 || nowUs >= heldUntilUs) return undefined;
+      heldUntilUs = open.reduce((least, { endUs }) => Math.min(least, endUs), heldUntilUs);
+      return heldUntilUs;
+    },
+    batchGone() {
+      heldUntilUs = Number.POSITIVE_INFINITY;
     },
   };
 }

@@ -44,11 +44,11 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'instance-free'; readonly instance: InstanceKey }
   /** Forget the instance and all its free places. */
   | { readonly type: 'instance-lost'; readonly instance: InstanceKey }
-  /** So many requests of a batch have been answered, which ran for so long. */
+  /** So many requests of a batch have been answered, which ran for so long. Told who wants it. */
   | { readonly type: 'answered'; readonly requests: number; readonly runUs: number }
   /**
-   * How many requests of the queue's model run now, and what its batches take on average, for rules that
-   * close batches early. It decides nothing by itself: another event follows.
+   * How many requests of the queue's model run now, and what its batches take on average. Told who wants
+   * it. It decides nothing by itself: another event follows.
    */
   | { readonly type: 'running'; readonly requests: number; readonly times: BatchTimes | undefined }
   /** Nothing more arrives: what waits need not wait for company. */
@@ -100,6 +100,8 @@ export interface WaitingLevel {
 
 export interface Scheduler<R extends QueuedRequest = QueuedRequest> {
   step(event: ScheduleEvent<R>, nowUs: number): readonly Decision<R>[];
+  /** Which events about others, who may come, it has a use for: each costs a step. None, if left out. */
+  readonly wants?: { readonly answered: boolean; readonly running: boolean };
   /** Requests queued and not yet dispatched. */
   readonly waiting: number;
   /** Where there are levels or delayed requests: the levels in which somebody waits, from the highest on. Read when somebody looks. */

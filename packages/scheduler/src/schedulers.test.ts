@@ -52,6 +52,20 @@ describe('createScheduler', () => {
     expect(batchSizes(scheduler)).toEqual([2]);
   });
 
+  const eager = 'parameters { key: "nereid.eager_batch" value: { string_value: "true" } }';
+  const delayed = 'dynamic_batching { max_queue_delay_microseconds: 100 }';
+
+  test.each([
+    ['nothing without dynamic batching', '', false, false],
+    ['who was answered, without a delay', 'dynamic_batching { }', true, false],
+    ['nothing with a delay, which says how long to wait', delayed, false, false],
+    ['who was answered and what runs, where a delay may be cut short', `${delayed} ${eager}`, true, true],
+    ['who was answered alone, where there is no delay to cut', `dynamic_batching { } ${eager}`, true, false],
+  ])('wants to be told of %s', (_rule, text, answered, running) => {
+    const { wants = { answered: false, running: false } } = createScheduler(config(text));
+    expect(wants).toEqual({ answered, running });
+  });
+
   test.each([
     ['refuses all where no instance is ever scheduled', '[ { passive: true }, { passive: true } ]', 'reject'],
     ['runs where one is', '[ { passive: true }, { } ]', 'dispatch'],
