@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createDynamicScheduler } from './dynamic-batcher.ts';
 import { answerByUs, createEagerClose, type EagerClose } from './eager-close.ts';
+import { type ClosedLoop, meanBatch, runClosedLoop } from './fixture-closed-loop.ts';
 import { queuedRequest } from './fixture-request.ts';
 import { DEFAULTS } from './fixture-timeline.ts';
 import type { CloseReason, ScheduleEvent } from './schedule.ts';
@@ -250,50 +251,11 @@ describe('a batcher', () => {
 });
 
 describe('clients in a closed loop, with a delay of 300 ms', () => {
-  const RUN_US = 10_000;
-
-  /** The mean batch after the first tenth of 3 s in virtual time. */
-  function mean(clients: number, backUs: (client: number, round: number) => number): number {
+  /** The mean batch after the first tenth of 3 s. */
+  function mean(clients: number, backUs: ClosedLoop['backUs']): number {
     const scheduler = createDynamicScheduler({ ...DEFAULTS, delay_us: 300_000, eager: true });
-    const agenda: { us: number; event: () => ScheduleEvent }[] = [];
-    const sizes: number[] = [];
-    let running = 0;
-    let asked = 0;
-    const ask = (us: number, client: number) =>
-      agenda.push({
-        us,
-        event: () => ({ type: 'arrived', request: queuedRequest({ id: `${client}-${asked++}`, arrivedUs: us }) }),
-      });
-    agenda.push({ us: 0, event: () => ({ type: 'instance-free', instance: 'wk/0' }) });
-    for (let client = 0; client < clients; client++) ask(1 + client * 700, client);
-    let nowUs = 0;
-    while (nowUs < 3_000_000) {
-      const next = agenda.reduce((best, each) => (each.us < best.us ? each : best));
-      agenda.splice(agenda.indexOf(next), 1);
-      nowUs = next.us;
-      scheduler.step({ type: 'running', requests: running, times: { runUs: RUN_US, wayUs: 0 } }, nowUs);
-      for (const decision of scheduler.step(next.event(), nowUs)) {
-        if (decision.type === 'wake') agenda.push({ us: decision.atUs, event: () => ({ type: 'time' }) });
-        if (decision.type !== 'dispatch') continue;
-        const { batch, instance } = decision;
-        const endUs = nowUs + RUN_US;
-        if (nowUs > 300_000) sizes.push(batch.length);
-        running += batch.length;
-        agenda.push({
-          us: endUs,
-          event() {
-            running -= batch.length;
-            return { type: 'answered', requests: batch.length, runUs: RUN_US };
-          },
-        });
-        agenda.push({ us: endUs, event: () => ({ type: 'instance-free', instance }) });
-        for (const { id } of batch) {
-          const client = Number(id.split('-')[0]);
-          ask(endUs + backUs(client, sizes.length), client);
-        }
-      }
-    }
-    return sizes.reduce((sum, size) => sum + size, 0) / sizes.length;
+    const loop = { clients, backUs, instances: 1, run_us: 10_000, apart_us: 700, untilUs: 3_000_000 };
+    return meanBatch(runClosedLoop(scheduler, loop).filter(({ atUs }) => atUs > 300_000));
   }
 
   test.each([
@@ -301,7 +263,7 @@ describe('clients in a closed loop, with a delay of 300 ms', () => {
     [
       '8 of which one takes its time now and then',
       8,
-      (c: number, round: number) => (c === round % 40 ? 70_000 : 300),
+      (client: number, batches: number) => (client === batches % 40 ? 70_000 : 300),
       6,
     ],
     ['one', 1, () => 300, 1],
