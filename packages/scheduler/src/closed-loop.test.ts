@@ -44,26 +44,51 @@ test('clients that think before they ask again are not waited for', () => {
   expect(sent.map(({ requests, heldUs }) => [requests, heldUs])).toEqual(sent.map(() => [1, 0]));
 });
 
-test('a batch is held no longer though others are answered meanwhile', () => {
-  const scheduler = createDynamicScheduler(DEFAULTS);
-  let asked = 0;
-  const step = (event: ScheduleEvent, nowUs: number) => scheduler.step(event, nowUs);
-  const arrive = (us: number) =>
-    step({ type: 'arrived', request: queuedRequest({ id: `r${asked++}`, arrivedUs: us }) }, us);
+describe('a batch that is held for who comes back', () => {
   const answered: ScheduleEvent = { type: 'answered', requests: 4, runUs: RUN_US };
-  step({ type: 'instance-free', instance: 'wk/0' }, 0);
-  let nowUs = 0;
-  for (let round = 0; round < 40; round++) {
+  const free: ScheduleEvent = { type: 'instance-free', instance: 'wk/0' };
+
+  /** A batcher that knows its clients holds a batch of one, until then. */
+  function held() {
+    const scheduler = createDynamicScheduler(DEFAULTS);
+    let asked = 0;
+    const step = (event: ScheduleEvent, nowUs: number) => scheduler.step(event, nowUs);
+    const arrive = (us: number) =>
+      step({ type: 'arrived', request: queuedRequest({ id: `r${asked++}`, arrivedUs: us }) }, us);
+    step(free, 0);
+    let nowUs = 0;
+    for (let round = 0; round < 40; round++) {
+      nowUs += 20_000;
+      step(answered, nowUs);
+      for (let client = 0; client < 4; client++) arrive(nowUs + 10);
+      step(free, nowUs + 10);
+    }
     nowUs += 20_000;
     step(answered, nowUs);
-    for (let client = 0; client < 4; client++) arrive(nowUs + 10);
-    step({ type: 'instance-free', instance: 'wk/0' }, nowUs + 10);
+    step(free, nowUs);
+    const untilUs = nowUs + RUN_US / 4;
+    expect(arrive(nowUs + 1)).toEqual([{ type: 'wake', atUs: untilUs }]);
+    return { step, arrive, untilUs, id: `r${asked - 1}` };
   }
-  nowUs += 20_000;
-  step(answered, nowUs);
-  step({ type: 'instance-free', instance: 'wk/0' }, nowUs);
-  const untilUs = nowUs + RUN_US / 4;
-  expect(arrive(nowUs + 1)).toEqual([{ type: 'wake', atUs: untilUs }]);
-  step(answered, untilUs - 100);
-  expect(step({ type: 'time' }, untilUs)).toMatchObject([{ type: 'dispatch', batch: [{ id: `r${asked - 1}` }] }]);
+
+  test('is held no longer though others are answered meanwhile', () => {
+    const { step, untilUs, id } = held();
+    step(answered, untilUs - 100);
+    expect(step({ type: 'time' }, untilUs)).toMatchObject([{ type: 'dispatch', batch: [{ id }] }]);
+  });
+
+  test('once it was sent the next one is held anew, also where that waits already', () => {
+    const { step, arrive, untilUs } = held();
+    expect(step({ type: 'time' }, untilUs)).toMatchObject([{ type: 'dispatch' }]);
+    arrive(untilUs + 10);
+    step(answered, untilUs + 20);
+    expect(step(free, untilUs + 20)).toEqual([{ type: 'wake', atUs: untilUs + 20 + RUN_US / 4 }]);
+  });
+
+  test('once nobody is left in it the next one is held anew', () => {
+    const { step, arrive, untilUs, id } = held();
+    expect(step({ type: 'cancelled', id }, untilUs - 10)).toEqual([]);
+    step(answered, untilUs);
+    expect(arrive(untilUs + 10)).toEqual([{ type: 'wake', atUs: untilUs + RUN_US / 4 }]);
+  });
 });
