@@ -1,12 +1,10 @@
-import { isRateLimited } from '@nereid/config';
 import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import {
   type BatchTimes,
   batchesDynamically,
   createScheduler,
-  depthKind,
-  type ExecutionKind,
+  executionKind,
   instanceDepth,
   preservesOrdering,
 } from '@nereid/scheduler';
@@ -50,7 +48,7 @@ export interface ModelQueuesParts {
 export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const { clock, mailbox, metrics, limits, answer, idle, passOn, largeTensors } = parts;
   const { config } = model.source;
-  const kind = executionKind(model, limits);
+  const kind = executionKind(config, { decoupled: model.signature.decoupled, rate_limit: limits.rate_limit });
   const set = kind === 'exact' || kind === 'streams' ? undefined : limits.instance_depth;
   const depth = (means: BatchTimes | undefined) => set ?? instanceDepth(kind, means);
   for (const version of model.versions) {
@@ -92,12 +90,6 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
     });
   }
   model.dropJobs = parts.jobs?.serve(model);
-}
-
-function executionKind({ source: { config }, signature }: OwnedModel, { rate_limit }: QueueLimits): ExecutionKind {
-  if (signature.decoupled) return 'streams';
-  const kind = depthKind(config);
-  return kind === 'single' && rate_limit && config.instanceGroup.some(isRateLimited) ? 'limited' : kind;
 }
 
 /** Nothing more comes for the model: what waits is sent without waiting for company. */

@@ -64,8 +64,8 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   const returning = options.delay_us === 0 ? createReturningClients() : undefined;
   const eager = options.eager === true && options.delay_us > 0 ? createEagerClose(options.delay_us) : undefined;
   const tellsLevels = hasLevels(options.policies);
-  let draining = false;
   const isTimed = hasTimeouts(options.policies);
+  let draining = false;
   /** The wake that the caller knows of, infinite for none. */
   let wishedUs = Number.POSITIVE_INFINITY;
 
@@ -89,7 +89,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
     return { type: 'wait', untilUs: Math.min(dueUs, verdict.untilUs) };
   };
 
-  /** What the rules that wait for others make of an event. */
+  /** What an event says of others who may come. */
   const hear = (event: ScheduleEvent<R>, nowUs: number) => {
     switch (event.type) {
       case 'arrived':
@@ -99,6 +99,9 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       case 'answered':
         returning?.answered(event.requests, event.runUs, nowUs);
         eager?.answered(event.requests, nowUs);
+        break;
+      case 'running':
+        eager?.running(event.requests, event.times);
         break;
       case 'draining':
         draining = true;
@@ -151,12 +154,9 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
     },
     step(event, nowUs) {
       const decisions: Decision<R>[] = [];
-      if (event.type === 'running') {
-        eager?.running(event.requests, event.times);
-        return decisions;
-      }
       if (decidesNothing(event)) {
         waits.take(event);
+        hear(event, nowUs);
         return decisions;
       }
       if (event.type === 'time') wishedUs = Number.POSITIVE_INFINITY;

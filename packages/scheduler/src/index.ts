@@ -1,7 +1,6 @@
 export type { BatchStrategy, StrategyBatch } from './batch-strategy.ts';
 export {
   type BatchTimes,
-  type ExecutionKind,
   INSTANCE_DEPTH_MAX,
   instanceDepth,
   nextMeanTimes,
@@ -28,7 +27,7 @@ export type {
 export {
   batchesDynamically,
   createScheduler,
-  depthKind,
+  executionKind,
   preservesOrdering,
   type SchedulerOptions,
 } from './schedulers.ts';

@@ -13,7 +13,7 @@ export interface QueueAndPlaces<R extends QueuedRequest> {
 
 /** After these nothing is sent: another event follows, or there is no more room than before. */
 export function decidesNothing({ type }: ScheduleEvent): boolean {
-  return type === 'returned' || type === 'instance-lost';
+  return type === 'returned' || type === 'instance-lost' || type === 'running';
 }
 
 export function createQueueAndPlaces<R extends QueuedRequest>(options: PriorityQueueOptions): QueueAndPlaces<R> {

@@ -1,8 +1,9 @@
-import { closesEarly, LIMITS, type ModelConfig, unsupportedScheduling } from '@nereid/config';
+import { closesEarly, isRateLimited, LIMITS, type ModelConfig, unsupportedScheduling } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import type { BatchStrategy } from './batch-strategy.ts';
 import { createDefaultScheduler } from './default-scheduler.ts';
 import { createDynamicScheduler } from './dynamic-batcher.ts';
+import type { ExecutionKind } from './instance-depth.ts';
 import { createPassiveScheduler } from './passive-scheduler.ts';
 import { isExact, largestSize, queuePolicies } from './queue-policy.ts';
 import type { QueuedRequest, Scheduler } from './schedule.ts';
@@ -21,10 +22,14 @@ export function batchesDynamically(config: ModelConfig): boolean {
   return config.schedulingChoice.case === 'dynamicBatching';
 }
 
-/** How much an instance may hold of a model with such a config, apart from what it is with streams. */
-export function depthKind({ schedulingChoice: choice }: ModelConfig): 'single' | 'batches' | 'exact' {
-  if (choice.case !== 'dynamicBatching') return 'single';
-  return isExact(queuePolicies(choice.value)) ? 'exact' : 'batches';
+/** What decides how much an instance may hold of the model; `rate_limit`: `--rate-limit` is on. */
+export function executionKind(
+  { schedulingChoice: choice, instanceGroup: groups }: ModelConfig,
+  { decoupled, rate_limit }: { readonly decoupled: boolean; readonly rate_limit: boolean },
+): ExecutionKind {
+  if (decoupled) return 'streams';
+  if (choice.case === 'dynamicBatching') return isExact(queuePolicies(choice.value)) ? 'exact' : 'batches';
+  return rate_limit && groups.some(isRateLimited) ? 'limited' : 'single';
 }
 
 /** True where answers go in the order in which their requests were sent out. */
