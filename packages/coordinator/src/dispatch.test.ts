@@ -1,20 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { type FakeWorker, fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
+import { batchesOf, fakeCluster, fakeModel, fakeRequest, serving, settle } from './fake-cluster.ts';
 import type { FakeGateway } from './fake-gateway.ts';
 
 const BATCHING = 'max_batch_size: 8 dynamic_batching {}';
 const FULL = 'UNAVAILABLE: [request id: mine] Exceeds maximum queue size';
-
-/** A started cluster with one model `m`, one worker and one gateway. */
-async function serving(config = '', options: Parameters<typeof fakeCluster>[1] = {}, versions = ['1']) {
-  const cluster = fakeCluster([fakeModel('m', config, { versions })], options);
-  const worker = await cluster.worker();
-  const gateway = cluster.gateway();
-  await cluster.coordinator.start();
-  return { ...cluster, worker, gateway, addWorker: cluster.worker };
-}
-
-const idsOf = (worker: FakeWorker) => worker.executes.map(({ entries }) => entries.map(({ id }) => id));
 
 /** Sends so many requests of one row. */
 const many = (gateway: FakeGateway, count: number) =>
@@ -77,7 +66,7 @@ describe('a request', () => {
     worker.finish();
     await settle();
     expect(gateway.outcome(first ?? '')).toBe('ok');
-    expect(idsOf(worker)).toEqual([[second]]);
+    expect(batchesOf(worker)).toEqual([[second]]);
     worker.finish();
     await settle();
     expect(coordinator.counts).toEqual({ queued: 0, running: 0, waits: 0 });
@@ -149,7 +138,7 @@ describe('a request', () => {
     expect(worker.executes).toEqual([]);
     gateway.infer(fakeRequest('m'), { id: running, sends: 3 });
     await settle();
-    expect(idsOf(worker)).toEqual([[running]]);
+    expect(batchesOf(worker)).toEqual([[running]]);
     worker.finish();
     await settle();
     await coordinator.stop();
@@ -203,7 +192,7 @@ describe('batches', () => {
     expect(worker.executes).toEqual([]);
     clock.advanceUs(1);
     await settle();
-    expect(idsOf(worker)).toEqual([[kept, left]]);
+    expect(batchesOf(worker)).toEqual([[kept, left]]);
     worker.finish();
     await settle();
     const [only] = many(gateway, 1);
@@ -295,14 +284,14 @@ describe('cancelled and late requests', () => {
     await settle();
     worker.finish();
     await settle();
-    expect(idsOf(worker)).toEqual([[kept, left]]);
+    expect(batchesOf(worker)).toEqual([[kept, left]]);
     gateway.cancel('m', left ?? '');
     const next = how === 'lost' ? await addWorker('wk-2') : worker;
     await settle();
     if (how === 'lost') await worker.leave();
     else worker.refuse({ number: 5, owner: 'co-1' });
     await settle();
-    expect(idsOf(next)).toEqual([[kept]]);
+    expect(batchesOf(next)).toEqual([[kept]]);
     expect(gateway.outcome(left ?? '')).toBe('CANCELLED: Request cancelled');
     expect(await metrics()).toContain('nv_inference_request_failure{model="m",version="1",reason="CANCELED"} 1');
     next.finish();
@@ -341,7 +330,7 @@ describe('lost instances and workers', () => {
     expect(worker.executes).toEqual([]);
     worker.setReady('m', true);
     await settle();
-    expect(idsOf(worker)).toEqual([[second]]);
+    expect(batchesOf(worker)).toEqual([[second]]);
     worker.finish();
     await settle();
     await coordinator.stop();
@@ -375,7 +364,7 @@ describe('lost instances and workers', () => {
     await settle();
     await cluster.worker.leave();
     await settle();
-    expect(idsOf(other)).toEqual([[request]]);
+    expect(batchesOf(other)).toEqual([[request]]);
     const third = await cluster.addWorker('wk-3');
     await settle();
     await other.leave();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
+import { batchesOf, fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
 
 const DELAY_MS = 400;
 const DELAYED = `max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: ${DELAY_MS * 1000} }`;
@@ -22,7 +22,7 @@ async function serving(config: string) {
     worker.finish();
     await settle();
   };
-  const sent = () => worker.executes.map(({ entries }) => entries.map(({ id }) => id));
+  const sent = () => batchesOf(worker);
   const worker2 = async () => {
     const second = await cluster.worker('wk-2');
     await settle();
@@ -141,11 +141,11 @@ describe('nereid.eager_batch', () => {
     const [busy, idle] = worker.executes.length > 0 ? [worker, other] : [other, worker];
     busy.giveBack();
     await settle();
-    expect(idle.executes.map(({ entries }) => entries.map(({ id }) => id))).toEqual([[again]]);
+    expect(batchesOf(idle)).toEqual([[again]]);
     idle.finish();
     await settle();
     const next = await send();
-    expect(idle.executes.map(({ entries }) => entries.map(({ id }) => id))).toEqual([[next]]);
+    expect(batchesOf(idle)).toEqual([[next]]);
     idle.finish();
     await settle();
     await coordinator.stop();
@@ -163,7 +163,7 @@ describe('a queue that drains', () => {
     expect(worker.executes).toEqual([]);
     const over = how === 'stop' ? cluster.coordinator.stop() : cluster.coordinator.unloadModel('m');
     await settle();
-    expect(worker.executes.map(({ entries }) => entries.map(({ id }) => id))).toEqual([ids]);
+    expect(batchesOf(worker)).toEqual([ids]);
     worker.finish();
     await settle();
     await over;

@@ -126,7 +126,24 @@ export function fakeCluster(
   };
 }
 
+/** A started cluster with one model `m`, one worker and one gateway. */
+export async function serving(
+  config = '',
+  options: Parameters<typeof fakeCluster>[1] = {},
+  versions: readonly string[] = ['1'],
+) {
+  const cluster = fakeCluster([fakeModel('m', config, { versions })], options);
+  const worker = await cluster.worker();
+  const gateway = cluster.gateway();
+  await cluster.coordinator.start();
+  return { ...cluster, worker, gateway, addWorker: cluster.worker };
+}
+
 export type FakeWorker = Awaited<ReturnType<typeof fakeWorker>>;
+
+/** Ids of the requests of each batch that it holds. */
+export const batchesOf = ({ executes }: FakeWorker): string[][] =>
+  executes.map(({ entries }) => entries.map(({ id }) => id));
 
 /** A worker that answers controls at once and batches when the test says so. */
 async function fakeWorker(id: string, transport: Transport, directory: Directory<ModelRecord>) {

@@ -1,23 +1,18 @@
 /** Priorities and queue policies, at the owner of a model. */
 import { describe, expect, test } from 'vitest';
-import { type FakeWorker, fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
+import { batchesOf, type FakeWorker, fakeCluster, fakeModel, fakeRequest, serving, settle } from './fake-cluster.ts';
 
 const ALONE = 'max_batch_size: 1';
 const LEVELS = `${ALONE} dynamic_batching { priority_levels: 3 default_priority_level: 2 }`;
 const policy = (text: string) => `${ALONE} dynamic_batching { default_queue_policy { ${text} } }`;
 const EXPIRING = policy('default_timeout_microseconds: 100000 allow_timeout_override: true');
 
-async function serving(config: string) {
-  const cluster = fakeCluster([fakeModel('m', config)]);
-  const worker = await cluster.worker();
-  const gateway = cluster.gateway();
-  await cluster.coordinator.start();
+async function queueing(config: string) {
+  const cluster = await serving(config);
   const send = (more: Parameters<typeof fakeRequest>[1] = {}) =>
-    gateway.infer(fakeRequest('m', { shape: [1, 1], ...more }));
-  return { ...cluster, addWorker: cluster.worker, worker, gateway, send };
+    cluster.gateway.infer(fakeRequest('m', { shape: [1, 1], ...more }));
+  return { ...cluster, send };
 }
-
-const idsOf = ({ executes }: FakeWorker) => executes.map(({ entries }) => entries.map(({ id }) => id));
 
 /** Ends batch after batch; the ids of all requests in the order in which they ran. */
 async function runAll(worker: FakeWorker): Promise<string[]> {
@@ -30,12 +25,12 @@ async function runAll(worker: FakeWorker): Promise<string[]> {
 }
 
 test('requests go by their priority', async () => {
-  const { worker, coordinator, send } = await serving(LEVELS);
+  const { worker, coordinator, send } = await queueing(LEVELS);
   const blocker = send();
   await settle();
   const [low, none, beyond, high] = [3n, 0n, 9n, 1n].map((priority) => send({ priority }));
   await settle();
-  expect(idsOf(worker)).toEqual([[blocker]]);
+  expect(batchesOf(worker)).toEqual([[blocker]]);
   expect(await runAll(worker)).toEqual([blocker, high, none, beyond, low]);
   await coordinator.stop();
 });
@@ -59,7 +54,7 @@ test('what came while the model was being loaded goes by its priority, too', asy
 
 describe('a queue time-out', () => {
   test('ends a request when it is due, in words without its id, as a failure that was rejected', async () => {
-    const { worker, gateway, coordinator, send, pass, clock, metrics } = await serving(EXPIRING);
+    const { worker, gateway, coordinator, send, pass, clock, metrics } = await queueing(EXPIRING);
     send();
     const late = send({ id: 'mine' });
     const sooner = send({ timeoutUs: 20_000n });
@@ -83,7 +78,7 @@ describe('a queue time-out', () => {
   });
 
   test('is over once the request was sent', async () => {
-    const { worker, gateway, coordinator, send, pass } = await serving(EXPIRING);
+    const { worker, gateway, coordinator, send, pass } = await queueing(EXPIRING);
     const running = send();
     await settle();
     await pass(5_000);
@@ -94,7 +89,7 @@ describe('a queue time-out', () => {
 
   test('may delay instead', async () => {
     const delaying = policy('default_timeout_microseconds: 100000 timeout_action: DELAY');
-    const { worker, coordinator, send, pass } = await serving(delaying);
+    const { worker, coordinator, send, pass } = await queueing(delaying);
     const blocker = send();
     await settle();
     const delayed = send();
@@ -108,13 +103,13 @@ describe('a queue time-out', () => {
 });
 
 test('a full level refuses with the id of the request, counted as rejected', async () => {
-  const { worker, gateway, coordinator, send, metrics } = await serving(policy('max_queue_size: 1'));
+  const { worker, gateway, coordinator, send, metrics } = await queueing(policy('max_queue_size: 1'));
   send();
   await settle();
   const waits = send();
   const refused = send({ id: 'mine' });
   await settle();
-  expect(idsOf(worker)).toHaveLength(1);
+  expect(batchesOf(worker)).toHaveLength(1);
   expect(gateway.outcome(refused)).toBe('UNAVAILABLE: [request id: mine] Exceeds maximum queue size');
   expect(await metrics()).toContain('nv_inference_request_failure{model="m",version="1",reason="REJECTED"} 1');
   await runAll(worker);
@@ -124,15 +119,15 @@ test('a full level refuses with the id of the request, counted as rejected', asy
 
 test('a delay under a millisecond is kept to the microsecond', async () => {
   const config = 'max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 250 }';
-  const { worker, coordinator, send, clock } = await serving(config);
+  const { worker, coordinator, send, clock } = await queueing(config);
   send();
   await settle();
   clock.advanceUs(249);
   await settle();
-  expect(idsOf(worker)).toEqual([]);
+  expect(batchesOf(worker)).toEqual([]);
   clock.advanceUs(1);
   await settle();
-  expect(idsOf(worker)).toHaveLength(1);
+  expect(batchesOf(worker)).toHaveLength(1);
   await runAll(worker);
   await coordinator.stop();
 });
@@ -140,7 +135,7 @@ test('a delay under a millisecond is kept to the microsecond', async () => {
 describe('a request whose batch was lost', () => {
   /** Each of two workers runs one request; others wait. */
   async function twoBusy(config: string) {
-    const cluster = await serving(config);
+    const cluster = await queueing(config);
     const other = await cluster.addWorker('wk-2');
     await settle();
     const sent = [cluster.send(), cluster.send()];
@@ -172,12 +167,12 @@ describe('a request whose batch was lost', () => {
     await coordinator.start();
     const [low, high] = [2n, 1n].map((priority) => gateway.infer(fakeRequest('m', { priority })));
     await settle();
-    expect(idsOf(worker)).toEqual([[low], [high]]);
+    expect(batchesOf(worker)).toEqual([[low], [high]]);
     const other = await cluster.worker('wk-2');
     await settle();
     await worker.leave();
     await settle();
-    expect(idsOf(other)).toEqual([[high, low]]);
+    expect(batchesOf(other)).toEqual([[high, low]]);
     await runAll(other);
     await coordinator.stop();
   });
