@@ -69,8 +69,8 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   /** The wake that the caller knows of, infinite for none. */
   let wishedUs = Number.POSITIVE_INFINITY;
 
-  /** What becomes of the batch that is formed, which an instance could take. */
-  const judge = (nowUs: number): Verdict => {
+  /** What becomes of the batch that is formed, which an instance could take; `following`: another goes in the same step. */
+  const judge = (nowUs: number, following: boolean): Verdict => {
     const dueUs = forming.oldestUs + options.delay_us;
     const expired = options.delay_us > 0 && nowUs >= dueUs;
     if (forming.preferredCount > 0 && !expired)
@@ -83,8 +83,8 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       return untilUs === undefined ? { type: 'send', count: forming.count, reason: 'free' } : { type: 'wait', untilUs };
     }
     if (eager === undefined) return { type: 'wait', untilUs: dueUs };
-    const whole = forming.count === queue.length;
-    const verdict = eager.verdict({ answerByUs: forming.answerByUs, whole }, nowUs);
+    const only = forming.count === queue.length && !following;
+    const verdict = eager.verdict({ answerByUs: forming.answerByUs, only }, nowUs);
     if (verdict.type === 'send') return { ...verdict, count: forming.count };
     return { type: 'wait', untilUs: Math.min(dueUs, verdict.untilUs) };
   };
@@ -123,14 +123,14 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
 
   /** Whom an instance gets; when the batch that still waits is to be looked at again, infinite for never. */
   const dispatch = (nowUs: number, decisions: Decision<R>[]): number => {
-    while (instances.free > 0) {
+    for (let sent = 0; instances.free > 0; sent++) {
       forming.extend();
       if (forming.count === 0) {
         returning?.batchGone();
         break;
       }
       if (forming.closed === undefined && instances.mostFree <= options.places_ahead) break;
-      const verdict = judge(nowUs);
+      const verdict = judge(nowUs, sent > 0);
       if (verdict.type === 'wait') return verdict.untilUs;
       const instance = instances.take();
       if (instance === undefined) break;

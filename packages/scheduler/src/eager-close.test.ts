@@ -12,7 +12,7 @@ const AWAITED_US = 25_000;
 const NEVER = Number.POSITIVE_INFINITY;
 const TIMES = { runUs: 8_000, wayUs: 2_000 };
 /** A batch of all that waits, without a deadline. */
-const BATCH = { answerByUs: NEVER, whole: true };
+const BATCH = { answerByUs: NEVER, only: true };
 
 const came = (rule: EagerClose, nowUs: number, more: Parameters<typeof queuedRequest>[0] = { id: 'r' }) =>
   rule.arrived(queuedRequest(more), nowUs);
@@ -104,7 +104,7 @@ describe('a batch that waits for its delay is closed early', () => {
   });
 
   test('not where its queue holds others that may yet join others', () => {
-    expect(createEagerClose(DELAY_US).verdict({ answerByUs: NEVER, whole: false }, 0)).toEqual({
+    expect(createEagerClose(DELAY_US).verdict({ answerByUs: NEVER, only: false }, 0)).toEqual({
       type: 'wait',
       untilUs: NEVER,
     });
@@ -123,7 +123,7 @@ describe('a batch that waits for its delay is closed early', () => {
   ])('for its earliest deadline, %s', (_what, byUs, nowUs, verdict) => {
     const rule = createEagerClose(DELAY_US);
     rule.running(3, TIMES);
-    expect(rule.verdict({ answerByUs: byUs, whole: true }, nowUs)).toEqual(verdict);
+    expect(rule.verdict({ answerByUs: byUs, only: true }, nowUs)).toEqual(verdict);
   });
 
   test('the deadline is that of whoever sent the request, not the later one that a door tells', () => {
@@ -194,6 +194,19 @@ describe('a batcher', () => {
     step({ type: 'arrived', request: queuedRequest({ id: 'b', deadlineUs: 50_000, patient: true }) });
     at(DELAY_US);
     expect(sent).toEqual([[38_000, ['a', 'b'], 'deadline']]);
+  });
+
+  test('knows that what it has just sent runs', () => {
+    const scheduler = createDynamicScheduler({ ...DEFAULTS, delay_us: DELAY_US, eager: true });
+    for (const instance of ['wk/0', 'wk/1']) scheduler.step({ type: 'instance-free', instance }, 0);
+    scheduler.step({ type: 'arrived', request: queuedRequest({ id: 'a', coming: 1 }) }, 0);
+    const other = queuedRequest({ id: 'b', shapeKey: 'other' });
+    const decisions = scheduler.step({ type: 'arrived', request: other }, 0);
+    expect(decisions).toMatchObject([{ type: 'dispatch', batch: [{ id: 'a' }], reason: 'shape' }]);
+    scheduler.step({ type: 'running', requests: 1, times: TIMES }, 0);
+    expect(scheduler.step({ type: 'time' }, DELAY_US)).toMatchObject([
+      { type: 'dispatch', batch: [{ id: 'b' }], reason: 'delay' },
+    ]);
   });
 
   test.each([true, false])('that drains sends what waits, and what still comes, at once (eager: %s)', (eager) => {

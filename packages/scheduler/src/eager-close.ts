@@ -18,8 +18,8 @@ interface Awaited {
 export interface WaitingBatch {
   /** By then its first request is to be answered, infinite for none. */
   readonly answerByUs: number;
-  /** All that waits is in it. */
-  readonly whole: boolean;
+  /** All that waits is in it, and none was sent just now, of which `running` has not told yet. */
+  readonly only: boolean;
 }
 
 export type EagerVerdict =
@@ -89,10 +89,10 @@ export function createEagerClose(delay_us: number): EagerClose {
       forget(nowUs);
       if (requests > 0) answered.push({ requests, untilUs: nowUs + awaitedUs });
     },
-    verdict({ answerByUs, whole }, nowUs) {
+    verdict({ answerByUs, only }, nowUs) {
       const latestUs = answerByUs - takesUs - MARGIN_US;
       if (nowUs >= latestUs) return { type: 'send', reason: 'deadline' };
-      const aloneUs = whole ? nobodyUs(nowUs) : Number.POSITIVE_INFINITY;
+      const aloneUs = only ? nobodyUs(nowUs) : Number.POSITIVE_INFINITY;
       if (aloneUs === undefined) return { type: 'send', reason: 'alone' };
       return { type: 'wait', untilUs: Math.min(latestUs, aloneUs) };
     },
