@@ -80,10 +80,6 @@ export function createInstance(options: InstanceOptions): Instance {
   let reportStart: (why: ErrorInfo | null) => void = () => {};
   let reportStop: () => void = () => {};
   let stopping: Promise<void> | undefined;
-  /** The carrier holds a request that is tried by itself. */
-  let isolated = false;
-  /** The carrier is to be told to stop once nothing waits for it. */
-  let stopsLater = false;
 
   const unavailable = (why: string): ErrorInfo => ({
     code: 'UNAVAILABLE',
@@ -115,24 +111,22 @@ export function createInstance(options: InstanceOptions): Instance {
    * then is what the carrier died of. A write to one that has just died would lose the results that nobody has read yet.
    */
   const feed = (to: Carrier) => {
-    while (!isolated) {
-      const [next] = waiting;
-      if (next === undefined || (next.isRetry === true && to.held.size > 0)) return;
+    for (let next = waiting[0]; next !== undefined && mayPost(to, next); next = waiting[0]) {
       waiting.shift();
       post(to, next);
-      isolated = next.isRetry === true && to.held.size > 0;
     }
+  };
+
+  /** Once told to stop, a carrier takes nothing more. */
+  const stopOnceDone = () => {
+    if (carrier !== undefined && waiting.length + carrier.held.size === 0) carrier.stop();
   };
 
   const returned = () => {
     endsInARow = 0;
     fruitlessInARow = 0;
-    isolated = false;
-    if (carrier === undefined) return;
-    feed(carrier);
-    if (!stopsLater || waiting.length + carrier.held.size > 0) return;
-    stopsLater = false;
-    carrier.stop();
+    if (carrier !== undefined) feed(carrier);
+    if (state === 'stopping') stopOnceDone();
   };
 
   const becomeReady = (from: Carrier) => {
@@ -159,7 +153,7 @@ export function createInstance(options: InstanceOptions): Instance {
       limits.instance_restart_backoff_min_ms * 2 ** (endsInARow - 1),
       limits.instance_restart_backoff_max_ms,
     );
-    timer = clock.at(clock.nowUs() + pauseMs * MS_IN_US, startThread);
+    timer = clock.at(clock.nowUs() + pauseMs * MS_IN_US, openCarrier);
     options.changed();
   };
 
@@ -168,7 +162,6 @@ export function createInstance(options: InstanceOptions): Instance {
     const isCurrent = of === carrier;
     if (isCurrent) {
       carrier = undefined;
-      isolated = false;
       timer?.cancel();
     }
     if (isCurrent && (state === 'ready' || state === 'restarting')) {
@@ -192,7 +185,7 @@ export function createInstance(options: InstanceOptions): Instance {
     else restart(why, 0, false);
   };
 
-  const startThread = () => {
+  const openCarrier = () => {
     let started: Carrier;
     try {
       started = newCarrier();
@@ -249,8 +242,7 @@ export function createInstance(options: InstanceOptions): Instance {
     if (state === 'stopped') return;
     await new Promise<void>((resolve) => {
       reportStop = resolve;
-      stopsLater = waiting.length > 0;
-      if (!stopsLater) carrier?.stop();
+      stopOnceDone();
     });
   };
 
@@ -259,11 +251,12 @@ export function createInstance(options: InstanceOptions): Instance {
       state = 'loading';
       return new Promise((resolve) => {
         reportStart = resolve;
-        startThread();
+        openCarrier();
       });
     },
     execute(batch) {
-      if (state === 'ready' && carrier !== undefined && waiting.length === 0 && !isolated) post(carrier, batch);
+      if (state === 'ready' && carrier !== undefined && waiting.length === 0 && mayPost(carrier, batch))
+        post(carrier, batch);
       else if (state === 'ready' || state === 'loading' || state === 'restarting') waiting.push(batch);
       else failBatch(batch, false, unavailable(failure?.message ?? 'it is being unloaded'));
     },
@@ -292,4 +285,12 @@ export function createInstance(options: InstanceOptions): Instance {
       return live.size;
     },
   };
+}
+
+/** Whether a batch may go beside what a carrier holds: not where one of them is a request that is tried by itself. */
+function mayPost({ held }: Carrier, batch: InstanceBatch): boolean {
+  if (held.size === 0) return true;
+  if (batch.isRetry === true) return false;
+  const [first] = held.values();
+  return first?.isRetry !== true;
 }

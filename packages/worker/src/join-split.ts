@@ -55,7 +55,7 @@ export function joinInputs(signature: ModelSignature, requests: readonly InferRe
       continue;
     }
     const tensors = requests.map((request) => inputNamed(request, name, index));
-    const joined = ragged ? joinRagged(index, tensors) : joinInput(index, tensors);
+    const joined = joinInput(index, tensors, ragged);
     if (joined === null) {
       throw new NereidError(
         'INTERNAL',
@@ -73,30 +73,18 @@ function inputNamed(request: InferRequest | undefined, name: string, index: numb
   return guess?.name === name ? guess : request?.inputs.find((input) => input.name === name);
 }
 
-/** undefined where no request has the input, null where they cannot be joined. */
-function joinInput(index: number, tensors: readonly (Tensor | undefined)[]): JoinedInput | null | undefined {
+/**
+ * undefined where no request has the input, null where they cannot be joined: those of a ragged one may differ in all but
+ * their rank.
+ */
+function joinInput(
+  index: number,
+  tensors: readonly (Tensor | undefined)[],
+  ragged: boolean,
+): JoinedInput | null | undefined {
   const [first] = tensors;
-  let rowsTotal = 0;
-  let byteLength = 0;
-  const parts: Uint8Array[] = [];
-  for (const tensor of tensors) {
-    if (tensor === undefined || first === undefined) {
-      if (tensor !== first) return null;
-      continue;
-    }
-    if (!sameRows(first.shape, tensor.shape)) return null;
-    rowsTotal += tensor.shape[0] ?? 0;
-    byteLength += tensor.data.byteLength;
-    parts.push(tensor.data);
-  }
-  const shape = [rowsTotal, ...(first?.shape.slice(1) ?? [])];
-  return first && { index, shape, shapes: undefined, byteLength, parts };
-}
-
-/** The same of a ragged input, whose shapes may differ in all but their rank. */
-function joinRagged(index: number, tensors: readonly (Tensor | undefined)[]): JoinedInput | null | undefined {
-  const [first] = tensors;
-  let elements = 0;
+  /** Rows, of a ragged input elements. */
+  let total = 0;
   let byteLength = 0;
   const shapes: (readonly number[])[] = [];
   const parts: Uint8Array[] = [];
@@ -105,13 +93,17 @@ function joinRagged(index: number, tensors: readonly (Tensor | undefined)[]): Jo
       if (tensor !== first) return null;
       continue;
     }
-    if (tensor.shape.length !== first.shape.length) return null;
-    elements += elementCount(tensor.shape) ?? 0;
-    byteLength += tensor.data.byteLength;
-    shapes.push(tensor.shape);
-    parts.push(tensor.data);
+    const { shape, data } = tensor;
+    if (ragged ? shape.length !== first.shape.length : !sameRows(first.shape, shape)) return null;
+    total += (ragged ? elementCount(shape) : shape[0]) ?? 0;
+    byteLength += data.byteLength;
+    shapes.push(shape);
+    parts.push(data);
   }
-  return first && { index, shape: [elements], shapes, byteLength, parts };
+  if (first === undefined) return undefined;
+  return ragged
+    ? { index, shape: [total], shapes, byteLength, parts }
+    : { index, shape: [total, ...first.shape.slice(1)], shapes: undefined, byteLength, parts };
 }
 
 function sameRows(a: readonly number[], b: readonly number[]): boolean {
@@ -123,22 +115,17 @@ function sameRows(a: readonly number[], b: readonly number[]): boolean {
  * requests. Throws INTERNAL where the first dimension is not their sum or BYTES do not add up.
  */
 export function splitRows(tensor: Tensor, rows: readonly number[]): Tensor[] {
-  const { name, datatype, shape, data } = tensor;
+  const { name, shape } = tensor;
   let total = 0;
   for (const count of rows) total += count;
   if (shape.length === 0 || shape[0] !== total) {
     throw new NereidError('INTERNAL', `tensor '${name}' has shape [${shape.join(',')}] for a batch of ${total} rows`);
   }
   const rest = shape.slice(1);
-  const rowElements = elementCount(rest) ?? 0;
-  const rowBytes = total === 0 ? 0 : data.byteLength / total;
-  const view = datatype === 'BYTES' ? new DataView(data.buffer, data.byteOffset, data.byteLength) : null;
-  let offset = 0;
-  return rows.map((count) => {
-    const start = offset;
-    offset = view === null ? start + count * rowBytes : skipElements(name, view, start, count * rowElements);
-    return { name, datatype, shape: [count, ...rest], data: data.subarray(start, offset) };
-  });
+  return cut(
+    tensor,
+    rows.map((count) => [count, ...rest]),
+  );
 }
 
 /**
@@ -150,23 +137,25 @@ export function splitTensor(tensor: JoinedTensor, rows: readonly number[]): Tens
   return rows.length === 1 ? [tensor] : splitRows(tensor, rows);
 }
 
-function splitShapes(
-  { name, datatype, shape: [total = 0], data }: Tensor,
-  shapes: readonly (readonly number[])[],
-): Tensor[] {
-  const counts = shapes.map((shape) => elementCount(shape) ?? 0);
-  const wanted = counts.reduce((sum, count) => sum + count, 0);
+function splitShapes(tensor: Tensor, shapes: readonly (readonly number[])[]): Tensor[] {
+  const [total = 0] = tensor.shape;
+  const wanted = shapes.reduce((sum, shape) => sum + (elementCount(shape) ?? 0), 0);
   if (wanted !== total) {
-    throw new NereidError('INTERNAL', `tensor '${name}' has ${total} elements for a batch of ${wanted}`);
+    throw new NereidError('INTERNAL', `tensor '${tensor.name}' has ${total} elements for a batch of ${wanted}`);
   }
-  const elementBytes = total === 0 ? 0 : data.byteLength / total;
+  return cut(tensor, shapes);
+}
+
+/** Parts of these shapes, one behind the other, which have all of the tensor's elements. */
+function cut({ name, datatype, shape, data }: Tensor, shapes: readonly (readonly number[])[]): Tensor[] {
+  const elementBytes = data.byteLength / (elementCount(shape) || 1);
   const view = datatype === 'BYTES' ? new DataView(data.buffer, data.byteOffset, data.byteLength) : null;
   let offset = 0;
-  return shapes.map((shape, index) => {
-    const count = counts[index] ?? 0;
+  return shapes.map((own) => {
     const start = offset;
+    const count = elementCount(own) ?? 0;
     offset = view === null ? start + count * elementBytes : skipElements(name, view, start, count);
-    return { name, datatype, shape, data: data.subarray(start, offset) };
+    return { name, datatype, shape: own, data: data.subarray(start, offset) };
   });
 }
 
