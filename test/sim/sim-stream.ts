@@ -1,7 +1,7 @@
 /** What a simulated thread runs of a decoupled model: each request's answers one by one, side by side. */
 import { CANCELLED } from '@nereid/protocol';
 import type { Clock, Random, Timer } from '@nereid/runtime';
-import type { StreamChunk, ThreadOutcome } from '../../packages/worker/src/thread-messages.ts';
+import type { RunOutcome, StreamChunk } from '../../packages/worker/src/instance-messages.ts';
 import { between, bytesOf, type SimModel, streamLength } from './sim-models.ts';
 
 /** A request of the batch. */
@@ -21,7 +21,7 @@ export interface StreamRun {
   readonly isCancelled: (position: number) => boolean;
   readonly send: (chunk: StreamChunk) => void;
   /** All have ended, as told. */
-  readonly over: (outcomes: readonly ThreadOutcome[]) => void;
+  readonly over: (outcomes: readonly RunOutcome[]) => void;
   /** The thread is to end. */
   readonly crash: () => void;
 }
@@ -30,19 +30,19 @@ const CHUNK_US_MAX = 30_000;
 /** Longer than a gateway waits without a sign that the execution runs. */
 const LONG_GAP_US = 3_300_000;
 const LONG_GAP_SHARE = 0.003;
-const END: ThreadOutcome = { ok: true, parameters: {}, outputs: [] };
+const END: RunOutcome = { ok: true, parameters: {}, outputs: [] };
 
 /** Starts the run; returns how to drop it. */
 export function startStreams(options: StreamRun): Timer {
   const { clock, random, model, requests } = options;
   const timers = new Set<Timer>();
-  const outcomes = new Map<number, ThreadOutcome>();
+  const outcomes = new Map<number, RunOutcome>();
   const cancel = () => {
     for (const timer of timers) timer.cancel();
     timers.clear();
   };
 
-  const end = (position: number, outcome: ThreadOutcome) => {
+  const end = (position: number, outcome: RunOutcome) => {
     options.send({ position, outcome, last: true });
     outcomes.set(position, outcome);
     if (outcomes.size === requests.length) options.over(requests.map((_, index) => outcomes.get(index) ?? END));
@@ -75,7 +75,7 @@ export function startStreams(options: StreamRun): Timer {
   return { cancel };
 }
 
-function answer({ version, run }: StreamRun, { token, shape }: StreamedRequest, chunk: number): ThreadOutcome {
+function answer({ version, run }: StreamRun, { token, shape }: StreamedRequest, chunk: number): RunOutcome {
   const [rows = 0, length = 0] = shape;
   const column = (name: string, value: number) =>
     ({ name, datatype: 'INT32', shape: [rows, 1], data: bytesOf(Array(rows).fill(value)) }) as const;

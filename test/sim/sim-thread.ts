@@ -3,17 +3,12 @@
  * one by one for random times, and answers with result frames. It may throw, and it may end.
  */
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import { CANCELLED, NereidError } from '@nereid/protocol';
+import { type BatchTiming, CANCELLED, NereidError } from '@nereid/protocol';
 import type { Random, Timer } from '@nereid/runtime';
 import type { SpawnThread } from '@nereid/worker';
 import { openBatch } from '../../packages/worker/src/batch-frame.ts';
+import type { InstanceOrder, InstanceReport, InstanceSetup } from '../../packages/worker/src/instance-messages.ts';
 import { packResult } from '../../packages/worker/src/result-frame.ts';
-import type {
-  ThreadOrder,
-  ThreadReport,
-  ThreadSetup,
-  ThreadTiming,
-} from '../../packages/worker/src/thread-messages.ts';
 import { between, bytesOf, type SimModel, simModel, valuesOf } from './sim-models.ts';
 import { startStreams } from './sim-stream.ts';
 import type { SimProcess } from './sim-world.ts';
@@ -54,7 +49,7 @@ export function createSimThreads(options: ThreadsOptions): { readonly spawn: Spa
   };
 }
 
-function startThread(setup: ThreadSetup, { process, random, ran, crashed }: ThreadsOptions, ports: Set<MessagePort>) {
+function startThread(setup: InstanceSetup, { process, random, ran, crashed }: ThreadsOptions, ports: Set<MessagePort>) {
   const { signature, version } = setup;
   const model = simModel(setup.config.name);
   const waiting: OpenedBatch[] = [];
@@ -69,7 +64,8 @@ function startThread(setup: ThreadSetup, { process, random, ran, crashed }: Thre
   let over: () => void = () => {};
 
   const now = () => process.clock.nowUs();
-  const report = (what: ThreadReport, transfer: readonly ArrayBuffer[] = []) => port?.postMessage(what, [...transfer]);
+  const report = (what: InstanceReport, transfer: readonly ArrayBuffer[] = []) =>
+    port?.postMessage(what, [...transfer]);
 
   const end = (code: number) => {
     if (ended) return;
@@ -169,7 +165,7 @@ function startThread(setup: ThreadSetup, { process, random, ran, crashed }: Thre
     running = process.clock.at(now() + runUs, () => finish(opened, runUs));
   };
 
-  const take = (order: ThreadOrder) => {
+  const take = (order: InstanceOrder) => {
     if (order instanceof ArrayBuffer) waiting.push(openBatch(signature, order));
     else if (!('kind' in order)) waiting.push(openBatch(signature, order[0]));
     else if (order.kind === 'cancel') {
@@ -182,7 +178,7 @@ function startThread(setup: ThreadSetup, { process, random, ran, crashed }: Thre
   const stopPolling = process.eachTurn(() => {
     if (port === undefined || ended) return;
     for (let got = receiveMessageOnPort(port); got !== undefined && !ended; got = receiveMessageOnPort(port)) {
-      take(got.message as ThreadOrder);
+      take(got.message as InstanceOrder);
     }
   });
 
@@ -205,7 +201,7 @@ function startThread(setup: ThreadSetup, { process, random, ran, crashed }: Thre
   };
 }
 
-function timing(runUs: number): ThreadTiming {
+function timing(runUs: number): BatchTiming {
   return { waitNs: 0, inputNs: 0, inferNs: runUs * 1000, outputNs: 0 };
 }
 

@@ -14,8 +14,8 @@ import type {
 import { ANSWER_REFUSED, CANCELLED } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
 import type { BatchSettlement } from './instance-batch.ts';
+import type { RunOutcome } from './instance-messages.ts';
 import { selectOutputs } from './join-split.ts';
-import type { ThreadOutcome } from './thread-messages.ts';
 
 const NO_TIMING: BatchTiming = { waitNs: 0, inputNs: 0, inferNs: 0, outputNs: 0 };
 
@@ -145,7 +145,7 @@ export function sendBack(mailbox: Mailbox, message: ExecuteMessage): void {
 export function outcomeOf(
   batch: Pick<AnsweredBatch, 'message' | 'signature'>,
   { request }: ExecuteEntry,
-  settled: ThreadOutcome | undefined,
+  settled: RunOutcome | undefined,
 ): Outcome {
   const { message, signature } = batch;
   if (settled === undefined || signature === null) {

@@ -1,5 +1,5 @@
 /**
- * A batch on its way to an instance's thread, in one ArrayBuffer. Words of 64-bit floats, then the
+ * A batch on its way to an instance's thread or process, in one ArrayBuffer. Words of 64-bit floats, then the
  * inputs' bytes, each input aligned and all requests' bytes of an input contiguous:
  *
  *   sequence, receivedNs, requests, wanted, inputs,

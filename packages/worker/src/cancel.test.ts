@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { BroadcastChannel } from 'node:worker_threads';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import {
-  createHarness,
+  eachWithHarness,
   errorOf,
   executedOf,
   type Harness,
@@ -47,13 +47,10 @@ function createGate(): Gate {
 
 let harness: Harness;
 let gate: Gate;
-beforeEach(async () => {
-  harness = await createHarness();
+afterEach(() => gate.close());
+eachWithHarness((made) => {
+  harness = made;
   gate = createGate();
-});
-afterEach(async () => {
-  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
-  gate.close();
 });
 
 /** Tells the values of each batch; with a GATED one in it, does `wait` before it answers. */

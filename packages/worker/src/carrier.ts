@@ -9,23 +9,23 @@ import { packBatch } from './batch-frame.ts';
 import { createTakenChunks } from './chunk-window.ts';
 import type { BatchSettlement, InstanceBatch } from './instance-batch.ts';
 import type { OpenLine } from './instance-line.ts';
-import { splitTensor } from './join-split.ts';
-import { openResult } from './result-frame.ts';
-import { createSpareFrames } from './spare-frames.ts';
 import {
   type CancelOrder,
   type ChunkReport,
+  type InstanceReport,
+  type InstanceSetup,
   isBuffers,
   type RequestDetail,
+  type RunOutcome,
   STOP,
   type TakenOrder,
-  type ThreadOutcome,
-  type ThreadReport,
-  type ThreadSetup,
-} from './thread-messages.ts';
+} from './instance-messages.ts';
+import { splitTensor } from './join-split.ts';
+import { openResult } from './result-frame.ts';
+import { createSpareFrames } from './spare-frames.ts';
 
 export interface CarrierOptions {
-  readonly setup: ThreadSetup;
+  readonly setup: InstanceSetup;
   readonly open: OpenLine;
   readonly clock: Clock;
   readonly log: Log;
@@ -123,7 +123,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
     taken.add(report.bytes);
   };
 
-  const take = (report: ThreadReport) => {
+  const take = (report: InstanceReport) => {
     if (report instanceof ArrayBuffer) settleFrame(report, []);
     else if (isBuffers(report)) settleFrame(report[0] ?? new ArrayBuffer(0), report.slice(1));
     else if (report.kind === 'outcomes') {
@@ -185,7 +185,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
 function splitOutputs(
   requests: readonly InferRequest[],
   outputs: ReturnType<typeof openResult>['outputs'],
-): ThreadOutcome[] {
+): RunOutcome[] {
   if (requests.length === 1 && outputs.every((output) => output.shapes === undefined)) {
     return [{ ok: true, parameters: {}, outputs }];
   }

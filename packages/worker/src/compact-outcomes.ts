@@ -1,8 +1,8 @@
 import type { Tensor } from '@nereid/protocol';
-import type { ThreadOutcome } from './thread-messages.ts';
+import type { RunOutcome } from './instance-messages.ts';
 
 /** Copies all outputs into one buffer: a cloned view would take its whole buffer along. */
-export function compactOutcomes(outcomes: readonly ThreadOutcome[]) {
+export function compactOutcomes(outcomes: readonly RunOutcome[]) {
   let size = 0;
   for (const outcome of outcomes) if (outcome.ok) for (const { data } of outcome.outputs) size += data.byteLength;
   const bytes = new Uint8Array(size);

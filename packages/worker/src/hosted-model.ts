@@ -44,7 +44,7 @@ export interface HostedModel {
   /** The stop is past its deadline. */
   abandon(): void;
   readonly unsettled: number;
-  readonly liveThreads: number;
+  readonly liveCarriers: number;
 }
 
 /** A batch on its instance. */
@@ -70,7 +70,7 @@ interface Slot {
 
 export function createHostedModel(name: string, options: HostedModelOptions, changed: () => void): HostedModel {
   const slots = new Map<string, Slot>();
-  /** Replaced or unloaded, with threads that have not ended yet. */
+  /** Replaced or unloaded, with threads or processes that have not ended yet. */
   const leaving = new Set<HostedVersion>();
   const running = new Map<string, RunningBatch>();
   let declined: readonly string[] = [];
@@ -183,8 +183,8 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     get unsettled() {
       return all().reduce((sum, hosted) => sum + hosted.unsettled, 0);
     },
-    get liveThreads() {
-      return all().reduce((sum, hosted) => sum + hosted.liveThreads, 0);
+    get liveCarriers() {
+      return all().reduce((sum, hosted) => sum + hosted.liveCarriers, 0);
     },
   };
 }

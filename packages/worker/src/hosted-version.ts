@@ -5,7 +5,7 @@
  * instance is being restarted or after some were given up; *UNAVAILABLE* with the reason once an
  * instance could not be loaded, which stops the others, or once none that can be scheduled is left;
  * *UNLOADING* from `stop` until all batches are settled and
- * all threads have ended, then *UNAVAILABLE* 'unloaded'.
+ * all threads and processes have ended, then *UNAVAILABLE* 'unloaded'.
  */
 import { join } from 'node:path';
 import {
@@ -79,7 +79,7 @@ export interface HostedVersion {
   /** Without the ids of running requests. */
   describe(): Omit<VersionDescription, 'running'>;
   readonly unsettled: number;
-  readonly liveThreads: number;
+  readonly liveCarriers: number;
 }
 
 const NO_LAUNCH: InstanceLaunch = { prefix: [] };
@@ -196,8 +196,8 @@ export function createHostedVersion(
     get unsettled() {
       return instances.reduce((sum, instance) => sum + instance.unsettled, 0);
     },
-    get liveThreads() {
-      return instances.reduce((sum, instance) => sum + instance.liveThreads, 0);
+    get liveCarriers() {
+      return instances.reduce((sum, instance) => sum + instance.liveCarriers, 0);
     },
   };
 }

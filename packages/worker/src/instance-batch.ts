@@ -1,14 +1,14 @@
-import type { ErrorInfo, InferRequest, ResponseTimes } from '@nereid/protocol';
+import type { BatchTiming, ErrorInfo, InferRequest, ResponseTimes } from '@nereid/protocol';
+import type { RunOutcome, StreamChunk } from './instance-messages.ts';
 import { sharedNowNs } from './shared-now.ts';
-import type { StreamChunk, ThreadOutcome, ThreadTiming } from './thread-messages.ts';
 
 /** What became of a batch. */
 export interface BatchSettlement {
   /** False where the batch never reached the model. */
   readonly executed: boolean;
-  readonly timing: ThreadTiming;
+  readonly timing: BatchTiming;
   /** One per request, in order. */
-  readonly outcomes: readonly ThreadOutcome[];
+  readonly outcomes: readonly RunOutcome[];
   /** Of answers that came as chunks. */
   readonly responses?: ResponseTimes | undefined;
 }
@@ -41,5 +41,5 @@ export function isAbandoned(batch: InstanceBatch): boolean {
 /** Settles all of a batch's requests with one error. */
 export function failBatch(batch: InstanceBatch, executed: boolean, error: ErrorInfo): void {
   const timing = { waitNs: sharedNowNs() - batch.receivedNs, inputNs: 0, inferNs: 0, outputNs: 0 };
-  batch.settle({ executed, timing, outcomes: batch.requests.map((): ThreadOutcome => ({ ok: false, error })) });
+  batch.settle({ executed, timing, outcomes: batch.requests.map((): RunOutcome => ({ ok: false, error })) });
 }

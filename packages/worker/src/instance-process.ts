@@ -5,19 +5,19 @@
 import { Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { errorInfo } from '@nereid/protocol';
+import {
+  type BatchOrder,
+  type InstanceOrder,
+  type InstanceReport,
+  type InstanceSetup,
+  isBuffers,
+  type RequestDetail,
+} from './instance-messages.ts';
 import type { InstancePort } from './instance-port.ts';
 import { createPipeReader, pipeFrame } from './pipe-frames.ts';
 import { LINE_FD } from './process-line.ts';
 import { runInstance } from './run-instance.ts';
 import { createSpareFrames } from './spare-frames.ts';
-import {
-  type BatchOrder,
-  isBuffers,
-  type RequestDetail,
-  type ThreadOrder,
-  type ThreadReport,
-  type ThreadSetup,
-} from './thread-messages.ts';
 
 const ORPHANED = 1;
 
@@ -25,12 +25,12 @@ const line = new Socket({ fd: LINE_FD, readable: true, writable: true });
 const spareFrames = createSpareFrames();
 
 /** Resolves with the first message; `later` gets all others, one call each. */
-function receiveSetup(later: (order: ThreadOrder) => void): Promise<ThreadSetup> {
+function receiveSetup(later: (order: InstanceOrder) => void): Promise<InstanceSetup> {
   return new Promise((resolve) => {
     let isFirst = true;
     const reader = createPipeReader(spareFrames.take, ({ object, buffers: [frame] }) => {
-      if (isFirst) resolve(object as ThreadSetup);
-      else if (frame === undefined) later(object as ThreadOrder);
+      if (isFirst) resolve(object as InstanceSetup);
+      else if (frame === undefined) later(object as InstanceOrder);
       else later(object === undefined ? frame : ([frame, object as RequestDetail[]] satisfies BatchOrder));
       isFirst = false;
     });
@@ -38,10 +38,10 @@ function receiveSetup(later: (order: ThreadOrder) => void): Promise<ThreadSetup>
   });
 }
 
-function processPort(): InstancePort & { readonly take: (order: ThreadOrder) => void } {
+function processPort(): InstancePort & { readonly take: (order: InstanceOrder) => void } {
   /** What comes before anybody listens. */
-  const early: ThreadOrder[] = [];
-  let listener: ((order: ThreadOrder) => void) | undefined;
+  const early: InstanceOrder[] = [];
+  let listener: ((order: InstanceOrder) => void) | undefined;
   return {
     take(order) {
       if (listener === undefined) early.push(order);
@@ -68,7 +68,7 @@ function processPort(): InstancePort & { readonly take: (order: ThreadOrder) => 
   };
 }
 
-function framesOf(report: ThreadReport) {
+function framesOf(report: InstanceReport) {
   if (report instanceof ArrayBuffer) return { object: undefined, buffers: [report] };
   return isBuffers(report) ? { object: undefined, buffers: report } : { object: report, buffers: [] };
 }

@@ -1,9 +1,9 @@
 /** Entry of an instance's thread. */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { NereidError } from '@nereid/protocol';
+import { type InstanceOrder, type InstanceReport, type InstanceSetup, isBuffers } from './instance-messages.ts';
 import type { InstancePort } from './instance-port.ts';
 import { runInstance } from './run-instance.ts';
-import { isBuffers, type ThreadOrder, type ThreadReport, type ThreadSetup } from './thread-messages.ts';
 
 /** The line to the worker, which is the first and only message that comes by parentPort. */
 function receivePort(): Promise<MessagePort> {
@@ -14,7 +14,7 @@ function receivePort(): Promise<MessagePort> {
 }
 
 function threadPort(port: MessagePort): InstancePort {
-  let take: (order: ThreadOrder) => void = () => {};
+  let take: (order: InstanceOrder) => void = () => {};
   return {
     post({ report, transfer, spare }) {
       if (spare === undefined) port.postMessage(report, [...transfer]);
@@ -37,9 +37,9 @@ function threadPort(port: MessagePort): InstancePort {
 }
 
 /** The frame of a large batch goes back behind those of its result. */
-function framesOf(report: ThreadReport): readonly ArrayBuffer[] {
+function framesOf(report: InstanceReport): readonly ArrayBuffer[] {
   if (report instanceof ArrayBuffer) return [report];
   return isBuffers(report) ? report : [];
 }
 
-await runInstance(threadPort(await receivePort()), workerData as ThreadSetup);
+await runInstance(threadPort(await receivePort()), workerData as InstanceSetup);

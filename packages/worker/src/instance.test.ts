@@ -1,7 +1,8 @@
 import { LIMITS } from '@nereid/config';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   createHarness,
+  eachWithHarness,
   errorOf,
   executedOf,
   type Harness,
@@ -12,11 +13,8 @@ import {
 } from './worker-harness.ts';
 
 let harness: Harness;
-beforeEach(async () => {
-  harness = await createHarness();
-});
-afterEach(async () => {
-  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+eachWithHarness((made) => {
+  harness = made;
 });
 
 const x = (value: number) => request([int32('X', [1], [value])]);

@@ -15,8 +15,8 @@ import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type Carrier, startCarrier } from './carrier.ts';
 import { failBatch, type InstanceBatch, isAbandoned } from './instance-batch.ts';
 import type { OpenLine } from './instance-line.ts';
+import type { InstanceSetup } from './instance-messages.ts';
 import { retriesOf } from './lost-batch.ts';
-import type { ThreadSetup } from './thread-messages.ts';
 
 /** The fields of LIMITS that an instance keeps to. */
 export interface InstanceLimits {
@@ -30,7 +30,7 @@ export interface InstanceLimits {
 export interface InstanceOptions {
   readonly index: number;
   readonly passive: boolean;
-  readonly setup: ThreadSetup;
+  readonly setup: InstanceSetup;
   readonly clock: Clock;
   readonly log: Log;
   readonly limits: InstanceLimits;
@@ -56,7 +56,7 @@ export interface Instance {
   readonly failure: ErrorInfo | null;
   /** Batches not settled yet. */
   readonly unsettled: number;
-  readonly liveThreads: number;
+  readonly liveCarriers: number;
 }
 
 type InstanceState = 'idle' | 'loading' | 'ready' | 'restarting' | 'failed' | 'stopping' | 'stopped';
@@ -117,7 +117,7 @@ export function createInstance(options: InstanceOptions): Instance {
     }
   };
 
-  /** Once told to stop, a carrier takes nothing more. */
+  /** A carrier that is told to stop takes nothing more, so it is told last. */
   const stopOnceDone = () => {
     if (carrier !== undefined && waiting.length + carrier.held.size === 0) carrier.stop();
   };
@@ -281,7 +281,7 @@ export function createInstance(options: InstanceOptions): Instance {
     get unsettled() {
       return (carrier?.held.size ?? 0) + waiting.length;
     },
-    get liveThreads() {
+    get liveCarriers() {
       return live.size;
     },
   };

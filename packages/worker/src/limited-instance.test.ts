@@ -25,7 +25,7 @@ function limited() {
     describe: () => ({ index: 0, name: 'm_0', ready, passive: false, batches: [] }),
     failure: null,
     unsettled: 0,
-    liveThreads: 0,
+    liveCarriers: 0,
   };
   const instance = limitInstance(
     () => below,

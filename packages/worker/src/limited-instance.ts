@@ -136,8 +136,8 @@ export function limitInstance(
     get unsettled() {
       return instance.unsettled + queue.length;
     },
-    get liveThreads() {
-      return instance.liveThreads;
+    get liveCarriers() {
+      return instance.liveCarriers;
     },
   };
 }

@@ -1,9 +1,10 @@
 import type { Epoch } from '@nereid/protocol';
 import { createLog } from '@nereid/runtime';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   createHarness,
   EPOCH,
+  eachWithHarness,
   errorOf,
   type Harness,
   int32,
@@ -14,13 +15,13 @@ import {
 
 let harness: Harness;
 let hash: string;
-beforeEach(async () => {
-  hash = 'hash';
-  harness = await createHarness({ hashModel: async () => hash });
-});
-afterEach(async () => {
-  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
-});
+eachWithHarness(
+  (made) => {
+    harness = made;
+    hash = 'hash';
+  },
+  { hashModel: async () => hash },
+);
 
 const model = (answer: string) =>
   `export const execute = () => [{ outputs: { Y: { datatype: 'INT32', shape: [1], data: Int32Array.of(${answer}) } } }];`;

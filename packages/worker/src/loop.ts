@@ -19,14 +19,14 @@ export interface WorkerLoop {
   offer(): void;
   /**
    * No more work is taken, of which owners are told; what is running ends. Resolves when all batches
-   * are answered and all threads have ended.
+   * are answered and all threads and processes have ended.
    */
   stop(): Promise<void>;
-  /** The stop is past its deadline: ends threads in the middle of their runs where that can be done. */
+  /** The stop is past its deadline: ends carriers in the middle of their runs where that can be done. */
   abandon(): void;
   readonly unsettled: number;
   readonly running: number;
-  readonly liveThreads: number;
+  readonly liveCarriers: number;
   /** Messages of owners that had been replaced. */
   readonly refused: number;
 }
@@ -193,8 +193,8 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     get refused() {
       return refused;
     },
-    get liveThreads() {
-      return sum((model) => model.liveThreads);
+    get liveCarriers() {
+      return sum((model) => model.liveCarriers);
     },
   };
 }

@@ -1,9 +1,9 @@
 import type { ErrorInfo } from '@nereid/protocol';
-import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
+import { beforeEach, describe, expect, it, test } from 'vitest';
 import type { BatchSettlement, InstanceBatch } from './instance-batch.ts';
 import { retriesOf } from './lost-batch.ts';
 import {
-  createHarness,
+  eachWithHarness,
   errorOf,
   executedOf,
   type Harness,
@@ -94,11 +94,8 @@ describe('the requests of a lost batch', () => {
 });
 
 let harness: Harness;
-beforeEach(async () => {
-  harness = await createHarness();
-});
-afterEach(async () => {
-  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+eachWithHarness((made) => {
+  harness = made;
 });
 
 const PROCESS = 'parameters { key: "nereid.carrier" value { string_value: "process" } }';

@@ -8,16 +8,16 @@
 import { CANCELLED, type ErrorInfo, type InferRequest, type ResponseTimes } from '@nereid/protocol';
 import { EXECUTION_TIMEOUT } from './carrier.ts';
 import type { BatchSettlement, InstanceBatch } from './instance-batch.ts';
+import type { RunOutcome } from './instance-messages.ts';
 import { sumResponseTimes } from './response-times.ts';
 import { sharedNowNs } from './shared-now.ts';
-import type { ThreadOutcome } from './thread-messages.ts';
 
 /**
  * The requests to run again, each a batch of its own, in order. The lost batch is settled once all of
  * them are, which is at once where there are none.
  */
 export function retriesOf(lost: InstanceBatch, why: ErrorInfo): readonly InstanceBatch[] {
-  const outcomes: ThreadOutcome[] = [];
+  const outcomes: RunOutcome[] = [];
   const retries = new Map<number, InstanceBatch>();
   const times = { inputNs: 0, inferNs: 0, outputNs: 0 };
   let responses: ResponseTimes | undefined;

@@ -1,6 +1,6 @@
 /**
  * What passes between a worker and an instance's process: orders one way and reports the other, as
- * thread-messages.ts has them, through a pipe. Each is a frame of 32-bit words, little-endian
+ * instance-messages.ts has them, through a pipe. Each is a frame of 32-bit words, little-endian
  *
  *   magic, bytes of the object, number of buffers, bytes of each buffer
  *

@@ -4,12 +4,12 @@ import type { Readable } from 'node:stream';
 import { errorInfo, NereidError } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import type { LineEvents, OpenLine } from './instance-line.ts';
+import type { InstanceOrder, InstanceReport, InstanceSetup } from './instance-messages.ts';
 import { createLineLimit } from './line-limit.ts';
 import { createOutputLines } from './output-lines.ts';
 import { createPipeReader, type PipeMessage, pipeFrame } from './pipe-frames.ts';
 import { watchEnd } from './process-end.ts';
 import { RETURNED_BYTES_MIN } from './spare-frames.ts';
-import type { ThreadOrder, ThreadReport, ThreadSetup } from './thread-messages.ts';
 
 /** How an instance's process is started. */
 export interface InstanceLaunch {
@@ -18,7 +18,7 @@ export interface InstanceLaunch {
 }
 
 /** Starts a process with pipes at the descriptors 1 and 2 (its output), LINE_FD and LIFE_FD. */
-export type SpawnProcess = (launch: InstanceLaunch, setup: ThreadSetup) => ChildProcess;
+export type SpawnProcess = (launch: InstanceLaunch, setup: InstanceSetup) => ChildProcess;
 
 /** Orders and reports go through this pipe. */
 export const LINE_FD = 3;
@@ -52,7 +52,7 @@ export function processLine(spawn: SpawnProcess, launch: InstanceLaunch, clock: 
 
     const reader = createPipeReader(allocate, ({ object, buffers }) => {
       isUp = true;
-      events.take(object === undefined ? buffers : (object as ThreadReport));
+      events.take(object === undefined ? buffers : (object as InstanceReport));
     });
     line.on('data', (chunk) => {
       try {
@@ -78,7 +78,7 @@ function allocate(bytes: number): ArrayBuffer {
   return bytes < RETURNED_BYTES_MIN ? new ArrayBuffer(bytes) : (Buffer.allocUnsafeSlow(bytes).buffer as ArrayBuffer);
 }
 
-function post(line: Socket, order: ThreadOrder, frameBytes: number, { spare }: LineEvents): void {
+function post(line: Socket, order: InstanceOrder, frameBytes: number, { spare }: LineEvents): void {
   if (order instanceof ArrayBuffer) writeAll(line, { object: undefined, buffers: [order] }, frameBytes, spare);
   else if ('kind' in order) writeAll(line, { object: order, buffers: [] });
   else writeAll(line, { object: order[1], buffers: [order[0]] }, frameBytes, spare);
@@ -98,7 +98,7 @@ function writeAll(line: Socket, message: PipeMessage, firstBytes = 0, written?: 
 
 function logOutput(
   { stdout, stderr }: ChildProcess,
-  setup: ThreadSetup,
+  setup: InstanceSetup,
   clock: Clock,
   log: Log,
   lastError: (line: string) => void,

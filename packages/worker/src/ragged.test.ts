@@ -1,8 +1,8 @@
 import { bytesElements, type Tensor } from '@nereid/protocol';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   bytes,
-  createHarness,
+  eachWithHarness,
   errorOf,
   executedOf,
   type Harness,
@@ -13,11 +13,8 @@ import {
 } from './worker-harness.ts';
 
 let harness: Harness;
-beforeEach(async () => {
-  harness = await createHarness();
-});
-afterEach(async () => {
-  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+eachWithHarness((made) => {
+  harness = made;
 });
 
 const fp32 = (name: string, shape: readonly number[], values: readonly number[]): Tensor => ({

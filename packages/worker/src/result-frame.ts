@@ -1,5 +1,5 @@
 /**
- * Joined outputs on their way back from an instance's thread. Words of 64-bit floats:
+ * Joined outputs on their way back from an instance's thread or process. Words of 64-bit floats:
  *
  *   sequence, waitNs, inputNs, inferNs, outputNs, outputs, packed (1) or apart (0),
  *   per output: index, byte offset or number of its buffer, byte length, shape
@@ -10,10 +10,9 @@
  */
 import type { JoinedTensor } from '@nereid/backends';
 import type { ModelSignature } from '@nereid/config';
-import { NereidError } from '@nereid/protocol';
+import { type BatchTiming, NereidError } from '@nereid/protocol';
 import { readShape, shapeWords, writeShape } from './frame-shapes.ts';
 import { ALIGNMENT_BYTES } from './join-split.ts';
-import type { ThreadTiming } from './thread-messages.ts';
 
 /** Up to so many bytes over all outputs a copy is cheaper than buffers of their own. */
 export const PACKED_BYTES_MAX = 65_536;
@@ -25,7 +24,7 @@ const OUTPUT_NS_WORD = 4;
 
 export interface OpenedResult {
   readonly sequence: number;
-  readonly timing: ThreadTiming;
+  readonly timing: BatchTiming;
   /** Views on the frame or on the other buffers. */
   readonly outputs: readonly JoinedTensor[];
   /** The batch's own frame, where it came back to be used again. */
@@ -45,7 +44,7 @@ export interface PackedResult {
 export function packResult(
   signature: ModelSignature,
   sequence: number,
-  timing: ThreadTiming,
+  timing: BatchTiming,
   outputs: readonly JoinedTensor[],
   giveAway: boolean,
 ): PackedResult {

@@ -6,11 +6,11 @@
 import { type BackendLog, backendNamed } from '@nereid/backends';
 import { errorInfo } from '@nereid/protocol';
 import { createChunkWindow } from './chunk-window.ts';
+import { createInstanceCancels, type InstanceCancels } from './instance-cancels.ts';
+import type { BatchOrder, InstanceReport, InstanceSetup, LogReport } from './instance-messages.ts';
 import type { InstancePort } from './instance-port.ts';
-import { createThreadCancels, type ThreadCancels } from './thread-cancels.ts';
-import { packChunk, runBatch, type ThreadModel } from './thread-execution.ts';
-import type { BatchOrder, LogReport, ThreadReport, ThreadSetup } from './thread-messages.ts';
-import type { ChunkLine } from './thread-streams.ts';
+import { type LoadedModel, packChunk, runBatch } from './run-batch.ts';
+import type { ChunkLine } from './send-streams.ts';
 import { warmUp } from './warm-up.ts';
 
 /** How long a stopped thread or process waits for what its model has left open (timers, sockets). */
@@ -18,7 +18,7 @@ const LINGER_MS = 100;
 
 /** What the worker has said so far. */
 interface Orders {
-  readonly cancels: ThreadCancels;
+  readonly cancels: InstanceCancels;
   readonly line: ChunkLine;
   /** The next batch, after all that has come so far. Undefined where there is none. */
   next(): BatchOrder | undefined | Promise<BatchOrder | undefined>;
@@ -28,10 +28,10 @@ interface Orders {
 }
 
 /** Resolves when told to stop and all is done, or when the model cannot be loaded. Ends the thread or process soon after. */
-export async function runInstance(port: InstancePort, setup: ThreadSetup): Promise<void> {
-  const tell = (report: ThreadReport) => port.post({ report, transfer: [] });
+export async function runInstance(port: InstancePort, setup: InstanceSetup): Promise<void> {
+  const tell = (report: InstanceReport) => port.post({ report, transfer: [] });
   const orders = takeOrders(port);
-  let model: ThreadModel | undefined;
+  let model: LoadedModel | undefined;
   try {
     model = await load(setup, tell, orders);
   } catch (failure) {
@@ -47,7 +47,11 @@ export async function runInstance(port: InstancePort, setup: ThreadSetup): Promi
   setTimeout(() => process.exit(0), LINGER_MS).unref();
 }
 
-async function load(setup: ThreadSetup, tell: (report: ThreadReport) => void, orders: Orders): Promise<ThreadModel> {
+async function load(
+  setup: InstanceSetup,
+  tell: (report: InstanceReport) => void,
+  orders: Orders,
+): Promise<LoadedModel> {
   const backend = await backendNamed(setup.config.backend);
   const write = (level: LogReport['level']) => (text: string) => tell({ kind: 'log', level, text: String(text) });
   const log: BackendLog = { info: write('info'), warn: write('warn'), error: write('error') };
@@ -67,7 +71,7 @@ async function load(setup: ThreadSetup, tell: (report: ThreadReport) => void, or
   return model;
 }
 
-async function finalize({ instance }: ThreadModel, tell: (report: ThreadReport) => void): Promise<void> {
+async function finalize({ instance }: LoadedModel, tell: (report: InstanceReport) => void): Promise<void> {
   try {
     await instance.finalize();
   } catch (failure) {
@@ -77,7 +81,7 @@ async function finalize({ instance }: ThreadModel, tell: (report: ThreadReport) 
 
 function takeOrders(port: InstancePort): Orders {
   const batches: BatchOrder[] = [];
-  const cancels = createThreadCancels();
+  const cancels = createInstanceCancels();
   const window = createChunkWindow();
   let stopped = false;
   const orders: Orders = {
@@ -111,7 +115,7 @@ function takeOrders(port: InstancePort): Orders {
 }
 
 /** Works off what has come, one at a time. Resolves when told to stop. */
-function serve(port: InstancePort, model: ThreadModel, orders: Orders): Promise<void> {
+function serve(port: InstancePort, model: LoadedModel, orders: Orders): Promise<void> {
   let working = false;
   return new Promise((resolve) => {
     const work = async () => {

@@ -1,6 +1,6 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
-  createHarness,
+  eachWithHarness,
   errorOf,
   executedOf,
   type Harness,
@@ -11,11 +11,8 @@ import {
 } from './worker-harness.ts';
 
 let harness: Harness;
-beforeEach(async () => {
-  harness = await createHarness();
-});
-afterEach(async () => {
-  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+eachWithHarness((made) => {
+  harness = made;
 });
 
 const row = (value: number) => request([int32('X', [1, 1], [value])]);

@@ -7,24 +7,24 @@ import { CANCELLED, errorInfo, type ResponseTimes } from '@nereid/protocol';
 import type { OpenedBatch } from './batch-frame.ts';
 import { checkedExecute } from './checked-execute.ts';
 import { compactOutcomes } from './compact-outcomes.ts';
+import type { BatchCancels } from './instance-cancels.ts';
+import type { RunOutcome } from './instance-messages.ts';
 import { splitJoined, splitTensor } from './join-split.ts';
 import { createResponseClock, sumResponseTimes } from './response-times.ts';
+import type { LoadedModel } from './run-batch.ts';
+import { type ChunkLine, sendStreams, wholeOutcome } from './send-streams.ts';
 import { sharedNowNs } from './shared-now.ts';
-import type { BatchCancels } from './thread-cancels.ts';
-import type { ThreadModel } from './thread-execution.ts';
-import type { ThreadOutcome } from './thread-messages.ts';
-import { type ChunkLine, sendStreams, wholeOutcome } from './thread-streams.ts';
 
 export interface SingleRuns {
   /** One per request, in order; of a decoupled model how each stream ended. */
-  readonly outcomes: readonly ThreadOutcome[];
+  readonly outcomes: readonly RunOutcome[];
   /** Of a decoupled model. */
   readonly responses: ResponseTimes | undefined;
 }
 
 /** Runs them one after the other, but those that are cancelled by then. `requests` is empty where the model needs none. */
 export async function runSingly(
-  model: ThreadModel,
+  model: LoadedModel,
   opened: OpenedBatch,
   requests: readonly BatchRequest[],
   cancels: BatchCancels,
@@ -32,7 +32,7 @@ export async function runSingly(
 ): Promise<SingleRuns> {
   const { signature, instance } = model;
   const inputs = opened.joined.map((input) => splitJoined(input, opened.rows));
-  const outcomes: ThreadOutcome[] = [];
+  const outcomes: RunOutcome[] = [];
   let responses: ResponseTimes | undefined;
   for (const [position, rows] of opened.rows.entries()) {
     if (cancels.isCancelled(position)) {
@@ -63,7 +63,7 @@ export async function runSingly(
 }
 
 /** What a model returned for one request may still be its own, and written to in the next execution: it is copied. */
-function onlyOutcome(result: BatchResult, rows: number): ThreadOutcome {
+function onlyOutcome(result: BatchResult, rows: number): RunOutcome {
   if (result.kind === 'joined') {
     return { ok: true, parameters: {}, outputs: result.outputs.flatMap((output) => splitTensor(output, [rows])) };
   }

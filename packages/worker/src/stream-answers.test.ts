@@ -1,7 +1,15 @@
 /** Streams from a real thread, as the worker's messages tell them. */
 import type { Message, ResponseMessage } from '@nereid/protocol';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createHarness, executedOf, type Harness, int32, int32Values, request, responseOf } from './worker-harness.ts';
+import { describe, expect, it } from 'vitest';
+import {
+  eachWithHarness,
+  executedOf,
+  type Harness,
+  int32,
+  int32Values,
+  request,
+  responseOf,
+} from './worker-harness.ts';
 
 const STREAM = 'max_batch_size: 8 model_transaction_policy { decoupled: true }';
 /** Answers 0 up to the request's value; 9 goes on until it is cancelled, 8 throws after its first. */
@@ -18,13 +26,10 @@ const COUNTING = `
 const FOR_EVER = 9;
 
 let harness: Harness;
-beforeEach(async () => {
-  harness = await createHarness();
-  await harness.javascript('m', COUNTING, STREAM);
-  await harness.load('m');
-});
-afterEach(async () => {
-  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+eachWithHarness(async (made) => {
+  harness = made;
+  await made.javascript('m', COUNTING, STREAM);
+  await made.load('m');
 });
 
 const x = (value: number) => request([int32('X', [1, 1], [value])]);

@@ -2,7 +2,7 @@ import type { ExecuteEntry, Outcome, RunningStream } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
 import { type AnsweredBatch, answerAddress, outcomeOf, type SentChunks, sendLast } from './batch-answers.ts';
 import type { RunningBatch } from './hosted-model.ts';
-import type { StreamChunk } from './thread-messages.ts';
+import type { StreamChunk } from './instance-messages.ts';
 
 /**
  * The answers of a decoupled model's batch as they come, before the batch is over. Each request's

@@ -1,10 +1,10 @@
 import { MessageChannel, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { errorInfo } from '@nereid/protocol';
 import type { OpenLine } from './instance-line.ts';
-import { STOP, type ThreadOrder, type ThreadSetup } from './thread-messages.ts';
+import { type InstanceOrder, type InstanceSetup, STOP } from './instance-messages.ts';
 
 /** Starts a thread; the seam at which tests end threads from outside. */
-export type SpawnThread = (setup: ThreadSetup) => Worker;
+export type SpawnThread = (setup: InstanceSetup) => Worker;
 
 /**
  * The line to a thread: buffers are transferred, not copied. A thread is terminated only where its
@@ -42,7 +42,7 @@ export function threadLine(spawn: SpawnThread): OpenLine {
   };
 }
 
-function frameOf(order: ThreadOrder): ArrayBuffer[] {
+function frameOf(order: InstanceOrder): ArrayBuffer[] {
   if (order instanceof ArrayBuffer) return [order];
   return 'kind' in order ? [] : [order[0]];
 }

@@ -12,10 +12,10 @@ import {
   type Tensor,
 } from '@nereid/protocol';
 import { packBatch } from './batch-frame.ts';
+import { createInstanceCancels } from './instance-cancels.ts';
+import { isBuffers, type RequestDetail, type RunOutcome } from './instance-messages.ts';
+import { type LoadedModel, type PackedReport, runBatch } from './run-batch.ts';
 import { sharedNowNs } from './shared-now.ts';
-import { createThreadCancels } from './thread-cancels.ts';
-import { type PackedReport, runBatch, type ThreadModel } from './thread-execution.ts';
-import { isBuffers, type RequestDetail, type ThreadOutcome } from './thread-messages.ts';
 
 /** As `@nereid/config` has it, which is not loaded here: that takes longer than starting a thread. */
 const WARMUP_FOLDER = 'warmup';
@@ -32,24 +32,24 @@ const DETAIL: RequestDetail = ['', 0n, false, false, 0n, 0n, {}, []];
  * Throws INVALID_ARG, in Triton's words (backend_model_instance.cc), for the first execution of which a request fails.
  */
 export async function warmUp(
-  model: ThreadModel,
+  model: LoadedModel,
   samples: readonly WarmupSample[],
   modelDirectory: string,
   isStopped: () => boolean | Promise<boolean>,
 ): Promise<void> {
-  const cancels = createThreadCancels();
+  const cancels = createInstanceCancels();
   let sequence = 0;
   for (const sample of samples) {
     const requests = await sampleRequests(model, sample, modelDirectory);
     const details = model.instance.needsRequests ? requests.map(() => DETAIL) : [];
     for (let run = 0; run < sample.count && !(await isStopped()); run++) {
       const errors = new Set<string>();
-      const note = (outcome: ThreadOutcome) => {
+      const note = (outcome: RunOutcome) => {
         if (!outcome.ok) errors.add(outcome.error.message);
       };
       const frame = packBatch(model.signature, requests, ++sequence, sharedNowNs(), (size) => new ArrayBuffer(size));
       const line = {
-        send: (_: number, chunk: { outcome: ThreadOutcome }) => note(chunk.outcome),
+        send: (_: number, chunk: { outcome: RunOutcome }) => note(chunk.outcome),
         room: () => undefined,
       };
       const { report } = await runBatch(model, frame, details, cancels, line);
@@ -60,7 +60,7 @@ export async function warmUp(
 }
 
 /** A joined result is one of all requests, none of which has failed then. */
-function outcomesOf(report: PackedReport['report']): readonly ThreadOutcome[] {
+function outcomesOf(report: PackedReport['report']): readonly RunOutcome[] {
   return report instanceof ArrayBuffer || isBuffers(report) || report.kind !== 'outcomes' ? [] : report.outcomes;
 }
 
@@ -70,7 +70,7 @@ function failed({ name }: WarmupSample, errors: readonly string[]): NereidError 
 
 /** `batchSize` requests of one row each, which share their data. */
 async function sampleRequests(
-  { signature, version }: ThreadModel,
+  { signature, version }: LoadedModel,
   sample: WarmupSample,
   modelDirectory: string,
 ): Promise<InferRequest[]> {

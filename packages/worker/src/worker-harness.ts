@@ -23,6 +23,7 @@ import {
 } from '@nereid/protocol';
 import { createLog, systemClock } from '@nereid/runtime';
 import { createLocalDirectory, createLocalTransport, type Mailbox } from '@nereid/transport';
+import { afterEach, beforeEach, expect } from 'vitest';
 import { spawnProcess } from './spawn-process.ts';
 import { spawnThread } from './spawn-thread.ts';
 import { createWorker, type WorkerOptions } from './worker.ts';
@@ -190,6 +191,21 @@ export async function createHarness(options: Partial<WorkerOptions> = {}) {
     },
   };
   return harness;
+}
+
+/** Gives each test of a file, or of the block that calls it, a harness; whatever a test did, nothing may be left of it. */
+export function eachWithHarness(
+  give: (harness: Harness) => void | Promise<void>,
+  options: Partial<WorkerOptions> = {},
+): void {
+  let harness: Harness;
+  beforeEach(async () => {
+    harness = await createHarness(options);
+    await give(harness);
+  });
+  afterEach(async () => {
+    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+  });
 }
 
 export function send(owner: Mailbox, message: Message): void {

@@ -1,7 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   bytes,
-  createHarness,
+  eachWithHarness,
   errorOf,
   executedOf,
   type Harness,
@@ -13,12 +13,8 @@ import {
 } from './worker-harness.ts';
 
 let harness: Harness;
-beforeEach(async () => {
-  harness = await createHarness();
-});
-afterEach(async () => {
-  // Whatever a test did, nothing may be left: no batch, request, thread or timer.
-  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+eachWithHarness((made) => {
+  harness = made;
 });
 
 const ECHO = `export const execute = (requests) => requests.map(({ inputs }) => ({ outputs: { Y: inputs.get('X') } }));`;

@@ -226,7 +226,7 @@ export function createWorker(options: WorkerOptions): Worker {
       stopping ??= stop(deadlineMs);
       return stopping;
     },
-    counters: () => ({ batches: loop.unsettled, requests: loop.running, threads: loop.liveThreads }),
+    counters: () => ({ batches: loop.unsettled, requests: loop.running, threads: loop.liveCarriers }),
     get refusedMessages() {
       return loop.refused + lapsedMessages;
     },

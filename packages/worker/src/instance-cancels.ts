@@ -1,5 +1,5 @@
-/** What an instance's thread knows of cancelled requests: of the batch that it runs and of those to come. */
-import type { CancelOrder } from './thread-messages.ts';
+/** What an instance's thread or process knows of cancelled requests: of the batch that it runs and of those to come. */
+import type { CancelOrder } from './instance-messages.ts';
 
 /** The requests of one batch, by their position in it. */
 export interface BatchCancels {
@@ -10,7 +10,7 @@ export interface BatchCancels {
   signal(position: number): AbortSignal;
 }
 
-export interface ThreadCancels {
+export interface InstanceCancels {
   /** One for a batch that is over does nothing; one may also come before its batch. */
   take(order: CancelOrder): void;
   /** The next batch, the one before it being over. Batches begin in the order of their sequence numbers. */
@@ -21,7 +21,7 @@ interface BegunBatch extends BatchCancels {
   cancel(position: number): void;
 }
 
-export function createThreadCancels(): ThreadCancels {
+export function createInstanceCancels(): InstanceCancels {
   const early = new Map<number, Set<number>>();
   let begun = 0;
   let current: BegunBatch | undefined;

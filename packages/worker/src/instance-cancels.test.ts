@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { createThreadCancels } from './thread-cancels.ts';
+import { createInstanceCancels } from './instance-cancels.ts';
 
 const order = (sequence: number, position: number) => ({ kind: 'cancel', sequence, position }) as const;
 
 describe('a cancel', () => {
   it('that comes before its batch is known when the batch begins', () => {
-    const cancels = createThreadCancels();
+    const cancels = createInstanceCancels();
     cancels.take(order(2, 0));
     cancels.take(order(2, 1));
     const first = cancels.begin(1);
@@ -17,7 +17,7 @@ describe('a cancel', () => {
   });
 
   it('of the running batch aborts that request’s signal alone, also one asked for later', () => {
-    const cancels = createThreadCancels();
+    const cancels = createInstanceCancels();
     const batch = cancels.begin(1);
     const signals = [batch.signal(0), batch.signal(1)];
     cancels.take(order(1, 1));
@@ -28,7 +28,7 @@ describe('a cancel', () => {
   });
 
   it('that comes after its batch does nothing', () => {
-    const cancels = createThreadCancels();
+    const cancels = createInstanceCancels();
     const over = cancels.begin(1);
     const next = cancels.begin(2);
     cancels.take(order(1, 0));

@@ -1,10 +1,10 @@
-/** Answers of a decoupled model on their way out of an instance's thread, one by one as they come. */
+/** Answers of a decoupled model on their way out of an instance's thread or process, one by one as they come. */
 import type { BatchResult } from '@nereid/backends';
 import { CANCELLED, errorInfo } from '@nereid/protocol';
+import type { BatchCancels } from './instance-cancels.ts';
+import type { RunOutcome, StreamChunk } from './instance-messages.ts';
 import type { ResponseClock } from './response-times.ts';
 import { sharedNowNs } from './shared-now.ts';
-import type { BatchCancels } from './thread-cancels.ts';
-import type { StreamChunk, ThreadOutcome } from './thread-messages.ts';
 
 type BackendOutcome = Extract<BatchResult, { kind: 'each' }>['outcomes'][number];
 type BackendStream = Extract<BackendOutcome, { [Symbol.asyncIterator]: unknown }>;
@@ -17,14 +17,14 @@ export interface ChunkLine {
 }
 
 /** The end of a stream whose answers are all sent. */
-const END: ThreadOutcome = { ok: true, parameters: {}, outputs: [] };
+const END: RunOutcome = { ok: true, parameters: {}, outputs: [] };
 
 export function hasStreams(result: BatchResult): result is Extract<BatchResult, { kind: 'each' }> {
   return result.kind === 'each' && result.outcomes.some(isStream);
 }
 
 /** An outcome of a model that is not decoupled, for which a stream is none. */
-export function wholeOutcome(outcome: BackendOutcome | undefined): ThreadOutcome {
+export function wholeOutcome(outcome: BackendOutcome | undefined): RunOutcome {
   if (outcome !== undefined && !isStream(outcome)) return plainOutcome(outcome);
   const message = 'the model answered one request with a stream, which its configuration does not say';
   return { ok: false, error: { code: 'INTERNAL', message } };
@@ -34,7 +34,7 @@ function isStream(outcome: BackendOutcome): outcome is BackendStream {
   return Symbol.asyncIterator in outcome;
 }
 
-function plainOutcome(outcome: Exclude<BackendOutcome, BackendStream>): ThreadOutcome {
+function plainOutcome(outcome: Exclude<BackendOutcome, BackendStream>): RunOutcome {
   if (!outcome.ok) return outcome;
   return { ok: true, parameters: outcome.response.parameters, outputs: outcome.response.outputs };
 }
@@ -51,11 +51,11 @@ export function sendStreams(
   line: ChunkLine,
   times: ResponseClock,
   first = 0,
-): Promise<ThreadOutcome[]> {
+): Promise<RunOutcome[]> {
   return Promise.all(
     outcomes.map(async (outcome, index) => {
       const position = first + index;
-      const send = (each: ThreadOutcome, last: boolean) => line.send(sequence, { position, outcome: each, last });
+      const send = (each: RunOutcome, last: boolean) => line.send(sequence, { position, outcome: each, last });
       if (!isStream(outcome)) {
         const whole = plainOutcome(outcome);
         const givenNs = sharedNowNs();
@@ -70,7 +70,7 @@ export function sendStreams(
   );
 }
 
-function tell(times: ResponseClock, index: number, given: ThreadOutcome, inferNs: number, outputNs: number): void {
+function tell(times: ResponseClock, index: number, given: RunOutcome, inferNs: number, outputNs: number): void {
   if (given.ok) times.answered(index, inferNs, outputNs);
   else times.other(index, 'fail', inferNs);
 }
@@ -80,9 +80,9 @@ async function sendStream(
   stream: BackendStream,
   signal: AbortSignal,
   line: ChunkLine,
-  send: (outcome: ThreadOutcome) => void,
+  send: (outcome: RunOutcome) => void,
   times: ResponseClock,
-): Promise<ThreadOutcome> {
+): Promise<RunOutcome> {
   let index = 0;
   /** The end of the answer before, or since when it is left. */
   let sinceNs = times.startNs;

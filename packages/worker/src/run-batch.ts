@@ -1,29 +1,35 @@
-/** One batch on an instance's thread: opened, run, and made into what goes back to the worker. */
+/** One batch on an instance's thread or process: opened, run, and made into what goes back to the worker. */
 import type { BackendInstance, Batch, BatchRequest, BatchResult } from '@nereid/backends';
 import type { ModelSignature } from '@nereid/config';
-import { CANCELLED, type ErrorInfo, errorInfo, type ResponseTimes, type Tensor } from '@nereid/protocol';
+import {
+  type BatchTiming,
+  CANCELLED,
+  type ErrorInfo,
+  errorInfo,
+  type ResponseTimes,
+  type Tensor,
+} from '@nereid/protocol';
 import { type OpenedBatch, openBatch } from './batch-frame.ts';
 import { checkedExecute } from './checked-execute.ts';
 import { compactOutcomes } from './compact-outcomes.ts';
+import type { BatchCancels, InstanceCancels } from './instance-cancels.ts';
+import {
+  type ChunkReport,
+  type InstanceReport,
+  isBuffers,
+  type RequestDetail,
+  type RunOutcome,
+  type StreamChunk,
+} from './instance-messages.ts';
 import { splitTensor } from './join-split.ts';
 import { createResponseClock } from './response-times.ts';
 import { packResult, setOutputNs } from './result-frame.ts';
 import { runSingly } from './run-singly.ts';
+import { type ChunkLine, hasStreams, sendStreams, wholeOutcome } from './send-streams.ts';
 import { sharedNowNs } from './shared-now.ts';
 import { RETURNED_BYTES_MIN } from './spare-frames.ts';
-import type { BatchCancels, ThreadCancels } from './thread-cancels.ts';
-import {
-  type ChunkReport,
-  isBuffers,
-  type RequestDetail,
-  type StreamChunk,
-  type ThreadOutcome,
-  type ThreadReport,
-  type ThreadTiming,
-} from './thread-messages.ts';
-import { type ChunkLine, hasStreams, sendStreams, wholeOutcome } from './thread-streams.ts';
 
-export interface ThreadModel {
+export interface LoadedModel {
   readonly signature: ModelSignature;
   readonly version: string;
   readonly instance: BackendInstance;
@@ -31,7 +37,7 @@ export interface ThreadModel {
 
 /** A report, the buffers that it gives away, and the frame of its batch where that may be used again. */
 export interface PackedReport {
-  readonly report: ThreadReport;
+  readonly report: InstanceReport;
   readonly transfer: readonly ArrayBuffer[];
   readonly spare?: ArrayBuffer;
 }
@@ -44,19 +50,19 @@ export interface PackedReport {
  * they come; the batch is over once all its streams have ended.
  */
 export async function runBatch(
-  model: ThreadModel,
+  model: LoadedModel,
   frame: ArrayBuffer,
   details: readonly RequestDetail[],
-  threadCancels: ThreadCancels,
+  instanceCancels: InstanceCancels,
   line: ChunkLine,
 ): Promise<PackedReport> {
   const startNs = sharedNowNs();
   const opened = openBatch(model.signature, frame);
-  const cancels = threadCancels.begin(opened.sequence);
+  const cancels = instanceCancels.begin(opened.sequence);
   const { needsRequests } = model.instance;
   let runNs = startNs;
   let endNs = startNs;
-  const timing = (): ThreadTiming => ({
+  const timing = (): BatchTiming => ({
     waitNs: startNs - opened.receivedNs,
     inputNs: runNs - startNs,
     inferNs: endNs - runNs,
@@ -93,7 +99,7 @@ export async function runBatch(
 }
 
 /** Undefined where the batch has failed and its requests are to be tried one by one. */
-async function executeOrUndefined(model: ThreadModel, batch: Batch): Promise<BatchResult | undefined> {
+async function executeOrUndefined(model: LoadedModel, batch: Batch): Promise<BatchResult | undefined> {
   try {
     return await checkedExecute(model.signature, model.instance, batch);
   } catch (failure) {
@@ -102,13 +108,13 @@ async function executeOrUndefined(model: ThreadModel, batch: Batch): Promise<Bat
   }
 }
 
-function allFailed(opened: OpenedBatch, executed: boolean, timing: ThreadTiming, error: ErrorInfo): PackedReport {
-  const outcomes = opened.rows.map((): ThreadOutcome => ({ ok: false, error }));
+function allFailed(opened: OpenedBatch, executed: boolean, timing: BatchTiming, error: ErrorInfo): PackedReport {
+  const outcomes = opened.rows.map((): RunOutcome => ({ ok: false, error }));
   return { report: { kind: 'outcomes', sequence: opened.sequence, executed, timing, outcomes }, transfer: [] };
 }
 
 function batchRequests(
-  model: ThreadModel,
+  model: LoadedModel,
   opened: OpenedBatch,
   details: readonly RequestDetail[],
   cancels: BatchCancels,
@@ -150,9 +156,9 @@ export function packChunk(
 }
 
 function packReport(
-  model: ThreadModel,
+  model: LoadedModel,
   sequence: number,
-  timing: () => ThreadTiming,
+  timing: () => BatchTiming,
   result: BatchResult,
 ): PackedReport {
   if (result.kind === 'joined') {
@@ -169,8 +175,8 @@ function packReport(
 
 function packOutcomes(
   sequence: number,
-  timing: () => ThreadTiming,
-  outcomes: readonly ThreadOutcome[],
+  timing: () => BatchTiming,
+  outcomes: readonly RunOutcome[],
   responses?: ResponseTimes,
 ): PackedReport {
   const { compact, buffer } = compactOutcomes(outcomes);
@@ -179,9 +185,9 @@ function packOutcomes(
 }
 
 function packFrame(
-  model: ThreadModel,
+  model: LoadedModel,
   sequence: number,
-  timing: () => ThreadTiming,
+  timing: () => BatchTiming,
   outputs: readonly Tensor[],
   giveAway: boolean,
 ): PackedReport {

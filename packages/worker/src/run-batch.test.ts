@@ -3,10 +3,10 @@ import type { ModelSignature } from '@nereid/config';
 import { REQUEST_DEFAULTS, type Tensor } from '@nereid/protocol';
 import { describe, expect, it } from 'vitest';
 import { packBatch } from './batch-frame.ts';
+import { createInstanceCancels } from './instance-cancels.ts';
+import { isBuffers } from './instance-messages.ts';
 import { openResult } from './result-frame.ts';
-import { createThreadCancels } from './thread-cancels.ts';
-import { runBatch } from './thread-execution.ts';
-import { isBuffers } from './thread-messages.ts';
+import { runBatch } from './run-batch.ts';
 
 const LARGE = 100_000;
 const tensorConfig = {
@@ -34,7 +34,7 @@ async function ran(bytes: number, execute: (batch: Batch) => BatchResult, needsR
   const frame = packBatch(signature, [request], 1, 0, (size) => new ArrayBuffer(size));
   const instance = { needsRequests, execute: async (batch: Batch) => execute(batch), finalize: async () => {} };
   const details = [['', 0n, false, false, 0n, 0n, {}, []]] as const;
-  const packed = await runBatch({ signature, version: '1', instance }, frame, details, createThreadCancels(), line);
+  const packed = await runBatch({ signature, version: '1', instance }, frame, details, createInstanceCancels(), line);
   return { frame, ...packed };
 }
 

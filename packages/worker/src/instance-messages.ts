@@ -9,10 +9,10 @@
  */
 import type { InstanceLoad } from '@nereid/backends';
 import type { WarmupSample } from '@nereid/config';
-import type { ErrorInfo, Parameters, ResponseTimes, Tensor } from '@nereid/protocol';
+import type { BatchTiming, ErrorInfo, Parameters, ResponseTimes, Tensor } from '@nereid/protocol';
 
 /** `workerData` of the thread, or a process's first message: what it loads but for the log, which goes to the worker. */
-export interface ThreadSetup extends Omit<InstanceLoad, 'log'> {
+export interface InstanceSetup extends Omit<InstanceLoad, 'log'> {
   /** What it runs before it is loaded, made by `warmupSamples`. */
   readonly warmup: readonly WarmupSample[];
 }
@@ -56,7 +56,7 @@ export interface TakenOrder {
 /** A batch frame, with the requests' details where the backend needs them. */
 export type BatchOrder = ArrayBuffer | readonly [ArrayBuffer, readonly RequestDetail[]];
 
-export type ThreadOrder = BatchOrder | CancelOrder | StopOrder | TakenOrder;
+export type InstanceOrder = BatchOrder | CancelOrder | StopOrder | TakenOrder;
 
 export interface LoadedReport {
   readonly kind: 'loaded';
@@ -81,27 +81,18 @@ export interface LogReport {
 }
 
 /** One request's part of a result that is no frame. */
-export type ThreadOutcome =
+export type RunOutcome =
   | { readonly ok: true; readonly parameters: Parameters; readonly outputs: readonly Tensor[] }
   | { readonly ok: false; readonly error: ErrorInfo };
-
-/** Phases of a batch as the thread measured them, nanoseconds. */
-export interface ThreadTiming {
-  /** From the worker's receipt, on the clock of `sharedNowNs`. */
-  readonly waitNs: number;
-  readonly inputNs: number;
-  readonly inferNs: number;
-  readonly outputNs: number;
-}
 
 export interface OutcomesReport {
   readonly kind: 'outcomes';
   readonly sequence: number;
   /** False where all were cancelled before the batch began. */
   readonly executed: boolean;
-  readonly timing: ThreadTiming;
+  readonly timing: BatchTiming;
   /** One per request, in order; of a request whose answers came as chunks how it ended. */
-  readonly outcomes: readonly ThreadOutcome[];
+  readonly outcomes: readonly RunOutcome[];
   /** Of answers that came as chunks. */
   readonly responses?: ResponseTimes;
 }
@@ -109,7 +100,7 @@ export interface OutcomesReport {
 /** One of the answers to the request at that position of its batch. */
 export interface StreamChunk {
   readonly position: number;
-  readonly outcome: ThreadOutcome;
+  readonly outcome: RunOutcome;
   readonly last: boolean;
 }
 
@@ -121,7 +112,7 @@ export interface ChunkReport extends StreamChunk {
 }
 
 /** A result frame; several buffers where outputs are large (the first is the frame) or the batch's frame comes back. */
-export type ThreadReport =
+export type InstanceReport =
   | ArrayBuffer
   | readonly ArrayBuffer[]
   | LoadedReport
@@ -131,6 +122,6 @@ export type ThreadReport =
   | ChunkReport
   | OutcomesReport;
 
-export function isBuffers(report: Exclude<ThreadReport, ArrayBuffer>): report is readonly ArrayBuffer[] {
+export function isBuffers(report: Exclude<InstanceReport, ArrayBuffer>): report is readonly ArrayBuffer[] {
   return Array.isArray(report);
 }
