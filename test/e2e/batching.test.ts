@@ -61,7 +61,7 @@ describe.each(MODES)('in mode %s', (mode) => {
   let client: GrpcClient;
 
   beforeAll(async () => {
-    for (const name of eager) folder.addJavaScript(name, RUN, EAGER, 8);
+    for (const name of eager) folder.addJavaScript(name, RUN, EAGER, { maxBatchSize: 8 });
     served = await deploy(mode, [folder.path]);
     client = grpcClient(served.gateways[0]?.grpc ?? '');
   });

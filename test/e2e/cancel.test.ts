@@ -38,8 +38,8 @@ describe.each(MODES)('in mode %s', (mode) => {
     grpc = addGated(folder, 'over_grpc', { deaf: true });
     signalled = addGated(folder, 'signalled');
     folder.addJavaScript('echo', sleeps(0));
-    folder.addJavaScript('batches', sleeps(MODEL_MS), 'dynamic_batching { }', 8);
-    folder.addJavaScript('short', sleeps(SHORT_MS), 'dynamic_batching { }', 64);
+    folder.addJavaScript('batches', sleeps(MODEL_MS), 'dynamic_batching { }', { maxBatchSize: 8 });
+    folder.addJavaScript('short', sleeps(SHORT_MS), 'dynamic_batching { }', { maxBatchSize: 64 });
     served = await deploy(mode, [folder.path]);
     client = grpcClient(served.gateways[0]?.grpc ?? '');
   });

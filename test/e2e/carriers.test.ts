@@ -49,14 +49,14 @@ describe.each(MODES)('in mode %s', (mode) => {
     folder = createModelFolder();
     const kills = `if (values.includes(${KILLS})) process.kill(process.pid, 'SIGSEGV');`;
     const spins = `if (values.includes(${SPINS})) for (;;);`;
-    folder.addJavaScript('killed', noting('killed', kills).source, `${PROCESS} ${GATHERED}`, 4);
+    folder.addJavaScript('killed', noting('killed', kills).source, `${PROCESS} ${GATHERED}`, { maxBatchSize: 4 });
     const exits = kills.replace("process.kill(process.pid, 'SIGSEGV')", 'process.exit(9)');
-    folder.addJavaScript('exits', noting('exits', exits).source, GATHERED, 4);
+    folder.addJavaScript('exits', noting('exits', exits).source, GATHERED, { maxBatchSize: 4 });
     const late = `${parameter('execution_timeout_ms', '1000')} ${GATHERED}`;
-    folder.addJavaScript('late', noting('late', spins).source, late, 4);
+    folder.addJavaScript('late', noting('late', spins).source, late, { maxBatchSize: 4 });
     const load = noting('loaded', 'await new Promise((go) => setTimeout(go, 5));');
     loaded = load.pids;
-    folder.addJavaScript('loaded', load.source, `${PROCESS} dynamic_batching { }`, 4);
+    folder.addJavaScript('loaded', load.source, `${PROCESS} dynamic_batching { }`, { maxBatchSize: 4 });
     served = await deploy(mode, [folder.path]);
   });
   afterAll(async () => {

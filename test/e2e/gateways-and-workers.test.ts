@@ -46,7 +46,7 @@ beforeAll(() => {
     'joins',
     'export const execute = (requests) => requests.map((request) => ({ outputs: { VALUE: request.inputs.get("VALUE") } }));',
     `dynamic_batching { preferred_batch_size: [ 8 ], max_queue_delay_microseconds: ${DELAY_MS * 1000} }`,
-    8,
+    { maxBatchSize: 8 },
   );
 });
 afterAll(() => {

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clusterOn, type Deployment, deploy, flagEnvironment, MODES } from '../deployment.mjs';
@@ -42,11 +42,10 @@ function lastCore(): number {
 
 /** Models that write down how they were loaded and what they run; each execution waits until `go`. */
 function addModels(folder: ModelFolder): void {
-  for (const [name, groups] of Object.entries(GROUPS)) {
+  for (const [name, instances] of Object.entries(GROUPS)) {
     const file = (kind: string) => JSON.stringify(join(folder.path, `${name}.${kind}`));
-    mkdirSync(join(folder.path, name, '1'), { recursive: true });
-    writeFileSync(
-      join(folder.path, name, '1', 'model.mjs'),
+    folder.addJavaScript(
+      name,
       `import { appendFileSync, existsSync, readFileSync } from 'node:fs';
        import { setTimeout as delay } from 'node:timers/promises';
        let instance;
@@ -64,14 +63,8 @@ function addModels(folder: ModelFolder): void {
          write(${file('ran')}, { what: 'end' });
          return [{ outputs: { VALUE } }];
        }`,
-    );
-    writeFileSync(
-      join(folder.path, name, 'config.pbtxt'),
-      `backend: "javascript"
-       input { name: "VALUE" data_type: TYPE_INT32 dims: 1 }
-       output { name: "VALUE" data_type: TYPE_INT32 dims: 1 }
-       instance_group ${groups}
-       ${name === 'threaded' ? 'parameters { key: "nereid.carrier" value { string_value: "thread" } }' : ''}`,
+      name === 'threaded' ? 'parameters { key: "nereid.carrier" value { string_value: "thread" } }' : '',
+      { instances },
     );
   }
 }

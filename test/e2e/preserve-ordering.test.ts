@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clusterOn, deploy, flagEnvironment, MODES } from '../deployment.mjs';
@@ -65,10 +65,9 @@ describe.each(MODES)('preserve_ordering over two instances, in mode %s', (mode) 
   let served: Served | undefined;
 
   beforeAll(async () => {
-    const instances = mode === 'one' ? 2 : 1;
-    mkdirSync(join(folder.path, 'ordered', '1'), { recursive: true });
-    writeFileSync(
-      join(folder.path, 'ordered', '1', 'model.mjs'),
+    const instances = `{ count: ${mode === 'one' ? 2 : 1}, kind: KIND_CPU }`;
+    folder.addJavaScript(
+      'ordered',
       `import { appendFileSync, existsSync } from 'node:fs';
        import { setTimeout } from 'node:timers/promises';
        export async function execute([request]) {
@@ -77,20 +76,14 @@ describe.each(MODES)('preserve_ordering over two instances, in mode %s', (mode) 
          while (VALUE.data[0] === 0 && !existsSync(${JSON.stringify(go)})) await setTimeout(5);
          return [{ outputs: { VALUE } }];
        }`,
-    );
-    writeFileSync(
-      join(folder.path, 'ordered', 'config.pbtxt'),
-      `name: "ordered" backend: "javascript" max_batch_size: 1
-       input [ { name: "VALUE", data_type: TYPE_INT32, dims: [ -1 ] } ]
-       output [ { name: "VALUE", data_type: TYPE_INT32, dims: [ -1 ] } ]
-       instance_group [ { count: ${instances}, kind: KIND_CPU } ]
-       dynamic_batching { preserve_ordering: true }`,
+      'dynamic_batching { preserve_ordering: true }',
+      { maxBatchSize: 1, dims: -1, instances },
     );
     folder.addJavaScript(
       'stream',
       STREAM(goOn),
-      `${mode === 'one' ? 'instance_group [ { count: 1, kind: KIND_CPU } ]' : ''}
-       model_transaction_policy { decoupled: true } dynamic_batching { preserve_ordering: true }`,
+      'model_transaction_policy { decoupled: true } dynamic_batching { preserve_ordering: true }',
+      { instances },
     );
     served = mode === 'one' ? await serveOne(folder.path) : await serveApart(folder.path);
   });

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
@@ -43,12 +43,8 @@ function limitedModels() {
   return {
     folder,
     add(name: string, limiter: string) {
-      folder.addJavaScript(name, source(name));
-      const file = join(folder.path, name, 'config.pbtxt');
-      writeFileSync(
-        file,
-        readFileSync(file, 'utf8').replace('kind: KIND_CPU', `kind: KIND_CPU rate_limiter { ${limiter} }`),
-      );
+      const instances = `{ count: 1 kind: KIND_CPU rate_limiter { ${limiter} } }`;
+      folder.addJavaScript(name, source(name), '', { instances });
     },
     lines(...models: readonly string[]): readonly Line[] {
       const lines = linesIn(log)

@@ -49,7 +49,7 @@ let gate: string;
 
 beforeAll(() => {
   folder = createModelFolder();
-  folder.addJavaScript('echo', ECHO, 'dynamic_batching { }', 8);
+  folder.addJavaScript('echo', ECHO, 'dynamic_batching { }', { maxBatchSize: 8 });
   folder.addJavaScript('always_fails', FAILS);
   gate = `${folder.path}.gate`;
   folder.addJavaScript('waits', waits(gate));

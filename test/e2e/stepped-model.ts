@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { eventually, metric } from './metrics.ts';
 import { linesIn, type ModelFolder } from './model-folder.ts';
@@ -31,9 +31,8 @@ export function addStepped(folder: ModelFolder, name: string, options: SteppedOp
   const { config = '', maxBatchSize = 0, dims = 1, instances = 1, runMs = 0 } = options;
   const begun = join(folder.path, `${name}.begun`);
   const steps = join(folder.path, `${name}.steps`);
-  mkdirSync(join(folder.path, name, '1'), { recursive: true });
-  writeFileSync(
-    join(folder.path, name, '1', 'model.mjs'),
+  folder.addJavaScript(
+    name,
     `import { appendFileSync, existsSync, readFileSync } from 'node:fs';
      import { setTimeout as delay } from 'node:timers/promises';
      const steps = ${JSON.stringify(steps)};
@@ -52,17 +51,8 @@ export function addStepped(folder: ModelFolder, name: string, options: SteppedOp
        if (${runMs} > 0) await delay(${runMs});
        return requests.map(({ inputs }) => ({ outputs: { VALUE: inputs.get('VALUE') } }));
      }`,
-  );
-  writeFileSync(
-    join(folder.path, name, 'config.pbtxt'),
-    `name: "${name}"
-backend: "javascript"
-max_batch_size: ${maxBatchSize}
-input [ { name: "VALUE", data_type: TYPE_INT32, dims: [ ${dims} ] } ]
-output [ { name: "VALUE", data_type: TYPE_INT32, dims: [ ${dims} ] } ]
-instance_group [ { count: ${instances}, kind: KIND_CPU } ]
-${config}
-`,
+    config,
+    { maxBatchSize, dims, instances: `{ count: ${instances}, kind: KIND_CPU }` },
   );
   return {
     name,

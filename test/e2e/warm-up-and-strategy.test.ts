@@ -43,13 +43,14 @@ describe.each(MODES)('in mode %s', (mode) => {
     folder = createModelFolder();
     const samples =
       sample('input_data_file: "seven"', 'batch_size: 3 count: 2') + sample('zero_data: true', 'batch_size: 1');
-    folder.addJavaScript('warm', REMEMBERS, `${samples} dynamic_batching { }`, 8);
+    folder.addJavaScript('warm', REMEMBERS, `${samples} dynamic_batching { }`, { maxBatchSize: 8 });
     mkdirSync(join(folder.path, 'warm', 'warmup'));
     writeFileSync(join(folder.path, 'warm', 'warmup', 'seven'), Int32Array.of(7));
     folder.addJavaScript('cold', FAILS, sample('random_data: true', 'batch_size: 1'));
     folder.addJavaScript('fileless', REMEMBERS, sample('input_data_file: "none"', 'batch_size: 1'));
     const limit = 'parameters { key: "MAX_BATCH_VOLUME_BYTES" value { string_value: "16" } }';
-    for (const name of ['volume', 'library', 'faulty']) folder.addJavaScript(name, COUNTS, `${DELAYED} ${limit}`, 8);
+    for (const name of ['volume', 'library', 'faulty'])
+      folder.addJavaScript(name, COUNTS, `${DELAYED} ${limit}`, { maxBatchSize: 8 });
     writeFileSync(join(folder.path, 'volume', 'strategy.mjs'), VOLUME);
     writeFileSync(join(folder.path, 'library', 'batchstrategy.so'), '');
     writeFileSync(join(folder.path, 'faulty', 'strategy.mjs'), 'export function include() { throw new Error("no"); }');
