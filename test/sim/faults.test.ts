@@ -5,24 +5,22 @@
  * One seed again, or many: pnpm sim --seed 17 --seeds 1 [--mix none|single|storm] [--verbose]
  */
 import { describe, expect, test } from 'vitest';
+import { SEEDS, SEEDS_COUNT, VERBOSE } from './seeds.ts';
 import { MIXES, type MixName, mixOf } from './sim-mixes.ts';
 import { LIMITED_MODELS, QUEUE_MODELS, STREAM_TRAFFIC } from './sim-models.ts';
 import { type SimReport, type Simulation, simulate } from './simulate.ts';
 
-const FIRST = Number(process.env.NEREID_SIM_SEED ?? 1);
-const COUNT = Number(process.env.NEREID_SIM_SEEDS ?? 100);
 const MIX = process.env.NEREID_SIM_MIX as MixName | undefined;
-const VERBOSE = process.env.NEREID_SIM_VERBOSE === '1';
-const SEEDS = Array.from({ length: COUNT }, (_, index) => FIRST + index);
 
-interface Again {
+interface Courses {
   readonly name: string;
-  /** Of how many seeds one is run once more so. */
+  /** Of how many seeds one is run so. */
   readonly every: number;
   readonly course: (mix: MixName) => Pick<Simulation, 'models' | 'network' | 'traffic'>;
 }
 
-const AGAIN: readonly Again[] = [
+const COURSES: readonly Courses[] = [
+  { name: 'with all kinds of models', every: 1, course: () => ({}) },
   { name: 'with many streams', every: 10, course: () => ({ traffic: STREAM_TRAFFIC }) },
   { name: 'with queues of all kinds', every: 5, course: () => ({ models: QUEUE_MODELS }) },
   // A lost notice costs who waits for resources a second: as many as elsewhere would be an overload.
@@ -32,8 +30,8 @@ const AGAIN: readonly Again[] = [
     course: (mix) => ({ models: LIMITED_MODELS, network: { noticeLossShare: mix === 'none' ? 0 : 0.02 } }),
   },
 ];
-const MORE_SEEDS = AGAIN.flatMap(({ name, every, course }) =>
-  SEEDS.slice(0, Math.ceil(COUNT / every)).map((seed) => ({ name, seed, course })),
+const RUNS = COURSES.flatMap(({ name, every, course }) =>
+  SEEDS.slice(0, Math.ceil(SEEDS_COUNT / every)).map((seed) => ({ name, seed, course })),
 );
 
 const totals: Record<string, number> = {};
@@ -50,31 +48,18 @@ function count({ counts, events, longestWaitUs: wait }: SimReport): void {
 const SEED_TIMEOUT_MS = 60_000;
 
 describe('what must hold, holds', () => {
-  test.each(SEEDS)(
-    'seed %i',
-    async (seed) => {
-      const mix = MIX ?? mixOf(seed);
-      const notes: string[] = [];
-      const report = await simulate({ seed, mix: MIXES[mix], note: (text) => notes.push(text) });
-      count(report);
-      if (VERBOSE) console.log([`seed ${seed}, ${mix}: ${JSON.stringify(report.counts)}`, ...notes].join('\n  '));
-      const failures = report.violations.map(({ check, text }) => `${check} ${text}`);
-      const again = `again with: pnpm sim --seed ${seed} --seeds 1 --mix ${mix}`;
-      expect(failures, `${again}\n${notes.join('\n')}\n`).toEqual([]);
-    },
-    SEED_TIMEOUT_MS,
-  );
-
-  test.each(MORE_SEEDS)(
+  test.each(RUNS)(
     '$name, seed $seed',
-    async ({ seed, course }) => {
+    async ({ name, seed, course }) => {
       const mix = MIX ?? mixOf(seed);
       const notes: string[] = [];
       const report = await simulate({ seed, mix: MIXES[mix], ...course(mix), note: (text) => notes.push(text) });
       count(report);
-      if (VERBOSE) console.log([`seed ${seed}, ${mix}: ${JSON.stringify(report.counts)}`, ...notes].join('\n  '));
+      if (VERBOSE)
+        console.log([`${name}, seed ${seed}, ${mix}: ${JSON.stringify(report.counts)}`, ...notes].join('\n  '));
       const failures = report.violations.map(({ check, text }) => `${check} ${text}`);
-      expect(failures, `${mix}\n${notes.join('\n')}\n`).toEqual([]);
+      const again = `again with: pnpm sim --seed ${seed} --seeds 1 --mix ${mix}`;
+      expect(failures, `${again}\n${notes.join('\n')}\n`).toEqual([]);
     },
     SEED_TIMEOUT_MS,
   );
@@ -86,8 +71,8 @@ describe('what must hold, holds', () => {
   });
 
   test('all kinds of outcomes came up', () => {
-    if (VERBOSE || COUNT > 100) console.log({ ...totals, longestWaitUs });
-    if (COUNT >= 100 && MIX === undefined)
+    if (VERBOSE || SEEDS_COUNT > 100) console.log({ ...totals, longestWaitUs });
+    if (SEEDS_COUNT >= 100 && MIX === undefined)
       expect(totals).toMatchObject({
         ok: expect.any(Number),
         UNAVAILABLE: expect.any(Number),

@@ -6,6 +6,9 @@ import type { CreateScheduler } from './queue-play.ts';
 import { type QueueRules, queueRules, waitMaxUs } from './queue-rules.ts';
 
 export type QueuePlant =
+  | 'too many rows'
+  | 'mixed shapes'
+  | 'lost request'
   | 'levels ignored'
   | 'none is the highest level'
   | 'forming batch kept'
@@ -21,6 +24,8 @@ export type QueuePlant =
   | 'size without limit'
   | 'cancelled dispatched';
 
+/** Every so many requests one is lost. */
+const LOST_EVERY = 40;
 /** A time-out is noticed at these times only. */
 const LATE_US = 500_000;
 const EXPIRED: ErrorInfo = { code: 'UNAVAILABLE', message: 'Request timeout expired' };
@@ -31,6 +36,12 @@ export function plantQueue(create: CreateScheduler, plant: QueuePlant | undefine
     const rules = queueRules(config);
     const right = (changed: ModelConfig = config) => create<R>(changed, options);
     switch (plant) {
+      case 'too many rows':
+        return asking(right(), () => ({ rows: 1 }));
+      case 'mixed shapes':
+        return asking(right(), () => ({ shapeKey: '' }));
+      case 'lost request':
+        return losing(right());
       case 'levels ignored':
         return asking(right(), () => ({ priority: 0 }));
       case 'none is the highest level':
@@ -113,6 +124,11 @@ function asking<R extends QueuedRequest>(
   return hearing(scheduler, (event) =>
     event.type === 'arrived' ? [{ ...event, request: { ...event.request, ...ask(event.request) } }] : [event],
   );
+}
+
+function losing<R extends QueuedRequest>(scheduler: Scheduler<R>): Scheduler<R> {
+  let arrivals = 0;
+  return hearing(scheduler, (event) => (event.type === 'arrived' && ++arrivals % LOST_EVERY === 0 ? [] : [event]));
 }
 
 /** Is heard to decide something else. */

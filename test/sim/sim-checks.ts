@@ -247,13 +247,16 @@ interface Watcher {
   sent(message: Message): void;
 }
 
-function watched(transport: Transport, watcher: Watcher): Transport {
+/** The transport with a look at all that passes its mailboxes; `oneByOne` hands messages over so. */
+export function watched(transport: Transport, watcher: Watcher, { oneByOne = false } = {}): Transport {
   return {
     ...transport,
     open(id, receive) {
       const mailbox = transport.open(id, (messages) => {
-        for (const message of messages) watcher.received(message);
-        receive(messages);
+        for (const part of oneByOne ? messages.map((message) => [message]) : [messages]) {
+          for (const message of part) watcher.received(message);
+          receive(part);
+        }
       });
       return {
         ...mailbox,

@@ -3,7 +3,7 @@ import { type Message, type ProcessId, QUEUE_FULL } from '@nereid/protocol';
 import type { Transport } from '@nereid/transport';
 import { createQueueChecks, type QueueChecks } from './queue-checks.ts';
 import { queueRules } from './queue-rules.ts';
-import { EXPIRED_TEXT, type SimChecks } from './sim-checks.ts';
+import { EXPIRED_TEXT, type SimChecks, watched } from './sim-checks.ts';
 import { modelSource, simModel } from './sim-models.ts';
 
 const NOT_PASSED_ON = 'the answer could not be passed on';
@@ -29,25 +29,7 @@ interface Watched {
 
 /** The owner's transport, looked at; messages are handed over one by one. */
 export function watchOwner(transport: Transport, options: OwnerWatchOptions): Transport {
-  const watch = createOwnerWatch(options);
-  return {
-    ...transport,
-    open(id, receive) {
-      const mailbox = transport.open(id, (messages) => {
-        for (const message of messages) {
-          watch.received(message);
-          receive([message]);
-        }
-      });
-      return {
-        ...mailbox,
-        send(to, message, refused) {
-          watch.sent(message);
-          mailbox.send(to, message, refused);
-        },
-      };
-    },
-  };
+  return watched(transport, createOwnerWatch(options), { oneByOne: true });
 }
 
 function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, fail }: OwnerWatchOptions) {

@@ -9,20 +9,18 @@
  */
 import { expect, test } from 'vitest';
 import { equalEpochs } from './plans.ts';
+import { firstCaught, type Search, VERBOSE } from './seeds.ts';
 import type { CheckName } from './sim-checks.ts';
 import { MIXES, targeted } from './sim-mixes.ts';
 import { LIMITED_MODELS, STREAM_TRAFFIC } from './sim-models.ts';
 import { type Simulation, simulate } from './simulate.ts';
 import { type Rule, switchOff } from './switches.ts';
 
-interface Row {
+interface Row extends Search {
   readonly off: Rule;
   /** Out in both runs. */
   readonly too?: readonly Rule[];
   readonly caught: readonly CheckName[];
-  /** Where the search begins, 1 by default: those before it are known to miss it, and each takes its time. */
-  readonly first?: number;
-  readonly seeds: number;
   readonly course: (seed: number) => Omit<Simulation, 'seed' | 'switches'>;
 }
 
@@ -107,12 +105,8 @@ async function isCaught({ off, too = [], caught, course }: Row, seed: number, is
 test.each(ROWS)(
   'without $off something is found',
   async (row) => {
-    const { first = 1, seeds } = row;
-    let seed = first;
-    while (seed < first + seeds && !(await isCaught(row, seed, true))) seed++;
-    expect(seed, 'the first seed that catches it').toBeLessThan(first + seeds);
+    const seed = await firstCaught(`${row.off} off`, row, (candidate) => isCaught(row, candidate, true));
     expect(await isCaught(row, seed, false), `seed ${seed} with the rule in`).toBe(false);
-    if (process.env.NEREID_SIM_VERBOSE === '1') console.log(`${row.off} off: caught at seed ${seed}`);
   },
   TIMEOUT_MS,
 );
@@ -149,7 +143,7 @@ test.each(BACKSTOPS)(
       if (changed === undefined && trace !== (await simulate({ seed, ...course(seed) })).trace) changed = seed;
     }
     expect(changed, 'the first seed in which it makes a difference').toBeDefined();
-    if (process.env.NEREID_SIM_VERBOSE === '1') console.log(`${off} off: changes seed ${changed}`);
+    if (VERBOSE) console.log(`${off} off: changes seed ${changed}`);
   },
   TIMEOUT_MS,
 );
