@@ -4,6 +4,7 @@ import { type Cluster, clusterOn, flagEnvironment, type StartedProcess } from '.
 import { type PrivateRedis, startPrivateRedis } from '../private-redis.mjs';
 import { eventually, metric } from './metrics.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
+import { modelReady } from './model-states.ts';
 import { type Answer, infer, oneInput } from './requests.ts';
 
 const CLIENTS = 8;
@@ -33,9 +34,7 @@ async function start(role: 'gateway' | 'coordinator' | 'worker'): Promise<Starte
 async function startTwoGateways(): Promise<[string, string]> {
   const gateways = await Promise.all([start('gateway'), start('gateway')]);
   const [first = '', second = ''] = gateways.map(({ http }) => http);
-  for (const http of [first, second]) {
-    await eventually('the models are known', async () => (await fetch(`${http}/v2/models/tells_pid/ready`)).ok);
-  }
+  for (const http of [first, second]) await modelReady(http, 'tells_pid');
   return [first, second];
 }
 

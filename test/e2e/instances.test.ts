@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clusterOn, type Deployment, deploy, flagEnvironment, MODES } from '../deployment.mjs';
 import { eventually } from './metrics.ts';
 import { createModelFolder, linesIn, type ModelFolder } from './model-folder.ts';
+import { modelReady, modelUnavailable } from './model-states.ts';
 import { infer, oneInput } from './requests.ts';
 
 /** What an instance said when it loaded. */
@@ -82,10 +83,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     process.env.CUDA_VISIBLE_DEVICES = '';
     served = await deploy(mode, [folder.path], flags);
     const ready = Object.keys(GROUPS).filter((name) => !name.startsWith('on_gpu'));
-    await eventually('the models are ready', async () => {
-      const all = await Promise.all(ready.map((name) => fetch(`${served.http}/v2/models/${name}/ready`)));
-      return all.every(({ ok }) => ok);
-    });
+    for (const name of ready) await modelReady(served.http, name);
   });
   afterAll(async () => {
     delete process.env.CUDA_VISIBLE_DEVICES;
@@ -188,18 +186,11 @@ describe.each(MODES)('in mode %s', (mode) => {
   });
 
   test('what asks for GPUs says why it cannot be had', async () => {
-    const index = async (): Promise<readonly { name: string; state?: string; reason?: string }[]> =>
-      JSON.parse(await (await fetch(`${served.http}/v2/repository/index`, { method: 'POST' })).text());
     const reasons = {
       on_gpu: 'instance group on_gpu_0 of model on_gpu has kind KIND_GPU but no GPUs are available',
       on_gpu_9: 'instance group on_gpu_9_0 of model on_gpu_9 specifies invalid or unsupported gpu id 9',
     };
-    for (const [name, reason] of Object.entries(reasons)) {
-      await eventually(`the index says why ${name} is not loaded`, async () => {
-        const told = (await index()).find((model) => model.name === name);
-        return told?.state === 'UNAVAILABLE' && told.reason?.includes(reason) === true;
-      });
-    }
+    for (const [name, reason] of Object.entries(reasons)) await modelUnavailable(served.http, name, reason);
     // Apart another worker may come that has one: those without leave it to that one.
     const output = served.workers.map((worker) => worker.output()).join('');
     if (mode === 'apart') for (const reason of Object.values(reasons)) expect(output).toContain(reason);

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { eventually } from './metrics.ts';
 import { createModelFolder, linesIn, type ModelFolder } from './model-folder.ts';
+import { modelReady, modelUnavailable } from './model-states.ts';
 import { infer, oneInput } from './requests.ts';
 
 const CLIENTS_EACH = 6;
@@ -99,9 +100,7 @@ describe.each(MODES)('the rate limiter, %s', (mode) => {
       [['first', 'second']],
     );
     // One of the models never is, so the server does not wait for any.
-    for (const model of ['first', 'second', 'all_a', 'all_b']) {
-      await eventually(`${model} is ready`, async () => (await fetch(`${served.http}/v2/models/${model}/ready`)).ok);
-    }
+    for (const model of ['first', 'second', 'all_a', 'all_b']) await modelReady(served.http, model);
   });
   afterAll(async () => {
     await served?.stop();
@@ -109,9 +108,7 @@ describe.each(MODES)('the rate limiter, %s', (mode) => {
   });
 
   test('a model that needs more than there is does not load, and the index says why', async () => {
-    const index = await fetch(`${served.http}/v2/repository/index`, { method: 'POST' });
-    const greedy = expect.objectContaining({ name: 'greedy', state: 'UNAVAILABLE', reason: TOO_LITTLE });
-    expect(await index.json()).toContainEqual(greedy);
+    await modelUnavailable(served.http, 'greedy', TOO_LITTLE);
   });
 
   test('two models that need one of one never run together, and that of priority 1 twice as often as that of 2', async () => {

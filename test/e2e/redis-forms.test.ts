@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clusterOn, flagEnvironment, type StartingProcess } from '../deployment.mjs';
 import { bullmqConnection } from '../faults/bullmq-connection.mjs';
 import { type FormedRedis, REDIS_FORMS } from '../faults/redis-forms.mjs';
-import { eventually } from './metrics.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
+import { modelReady } from './model-states.ts';
 import { infer, oneInput, readAnswer } from './requests.ts';
 
 // `node test/faults/run.mjs --redis cluster` and `--redis sentinel` have the faults.
@@ -38,7 +38,7 @@ describe.each(['cluster', 'sentinel'] as const)('roles apart on a Redis of the f
     processes = (['gateway', 'coordinator', 'worker'] as const).map((role) => cluster.start(role));
     const [gateway] = await Promise.all(processes.map(({ started }) => started));
     http = gateway?.http ?? '';
-    await eventually('the model is ready', async () => (await fetch(`${http}/v2/models/${MODEL}/ready`)).ok);
+    await modelReady(http, MODEL);
   }, START_LIMIT_MS);
   afterAll(async () => {
     for (const { process } of processes) process.kill('SIGKILL');

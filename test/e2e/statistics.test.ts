@@ -12,6 +12,7 @@ import {
 import { type PrivateRedis, startPrivateRedis } from '../private-redis.mjs';
 import { eventually, metric } from './metrics.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
+import { modelReady } from './model-states.ts';
 import { infer, oneInput } from './requests.ts';
 
 interface Duration {
@@ -231,7 +232,7 @@ describe('with two coordinators', () => {
     async (signal) => {
       const [owner] = await Promise.all([start('coordinator'), start('worker')]);
       const [{ http = '' }] = await Promise.all([start('gateway'), start('coordinator')]);
-      await eventually('the model is known', async () => (await fetch(`${http}/v2/models/echo/ready`)).ok);
+      await modelReady(http, 'echo');
       for (let sent = 0; sent < 5; sent++) expect((await echo(http, 1)).status).toBe(200);
       await eventually('all are counted', async () => (await successes(http)) === 5);
       if (signal === 'SIGKILL') {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { eventually, metric } from './metrics.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
+import { modelReady, modelUnavailable } from './model-states.ts';
 import { infer, oneInput } from './requests.ts';
 
 /** Answers with the rows of all batches that this instance ran before. */
@@ -63,7 +64,7 @@ describe.each(MODES)('in mode %s', (mode) => {
   });
 
   test('an instance is ready once it has run its samples, which count nowhere', async () => {
-    await eventually('the model is ready', async () => (await fetch(`${served.http}/v2/models/warm/ready`)).ok);
+    await modelReady(served.http, 'warm');
     const answer = await fetch(`${served.http}/v2/models/warm/stats`);
     const { model_stats: stats } = JSON.parse(await answer.text());
     expect(stats).toMatchObject([{ inference_count: 0, execution_count: 0, batch_stats: [] }]);
@@ -81,11 +82,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     ['library', "Invalid argument: model 'library' cannot be loaded with its batching strategy: 'batchstrategy.so'"],
     ['fileless', "Invalid argument: warmup sample 'some' of model 'fileless' cannot be run: failed to open text file"],
   ])('a model whose sample or strategy fails is not loaded, which the index says: %s', async (name, reason) => {
-    const index = async (): Promise<{ name: string; state?: string; reason?: string }[]> =>
-      JSON.parse(await (await fetch(`${served.http}/v2/repository/index`, { method: 'POST' })).text());
-    const model = async () => (await index()).find((entry) => entry.name === name);
-    await eventually('it has failed', async () => (await model())?.state === 'UNAVAILABLE');
-    expect((await model())?.reason).toContain(reason);
+    await modelUnavailable(served.http, name, reason);
   });
 
   /** Asks with so many rows; how many requests were run together. */
@@ -97,7 +94,7 @@ describe.each(MODES)('in mode %s', (mode) => {
   }
 
   test('a strategy closes batches: by the bytes of their inputs, long before the delay', async () => {
-    await eventually('the model is ready', async () => (await fetch(`${served.http}/v2/models/volume/ready`)).ok);
+    await modelReady(served.http, 'volume');
     const three = [together('volume', 2), together('volume', 2), together('volume', 2)];
     // Answered once all are there: the third does not fit.
     await Promise.race(three);
@@ -112,7 +109,7 @@ describe.each(MODES)('in mode %s', (mode) => {
   });
 
   test('one that throws never fails a request: each goes alone', async () => {
-    await eventually('the model is ready', async () => (await fetch(`${served.http}/v2/models/faulty/ready`)).ok);
+    await modelReady(served.http, 'faulty');
     expect(await Promise.all([together('faulty', 1), together('faulty', 1)])).toEqual([1, 1]);
   });
 });
