@@ -1,27 +1,16 @@
 /** What batching must win, and what a server may lose against raw session.run. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { bar, quietTurns } from './bars-turns.mjs';
 import { COLUMNS } from './columns.mjs';
-import { missingModel, startServers, takeTurns, writeModels } from './engine.mjs';
-import { busySeconds } from './proc-cpu.mjs';
+import { missingModel, startServers, writeModels } from './engine.mjs';
 import { startRaw } from './raw-column.mjs';
 import { samplesOf, writeRequests } from './requests.mjs';
-import { summary } from './statistics.mjs';
 import { turn } from './turns.mjs';
 
 const CLIENTS = 32;
 const BATCHING_MIN = 4;
 const RAW_SHARE_MIN = 0.85;
-/** Seconds of turns that may be repeated, per bar. */
-const REPEAT_S = 60;
-/** How long a bar waits, over all its turns, for moments in which nothing else runs. */
-const PATIENCE_MS = 120_000;
-const LOOK_MS = 400;
-const BUSY_CORES_MAX = 0.25;
-/** Quiet turns that are enough to leave the others out. */
-const QUIET_MIN = 3;
-
 const ONE = COLUMNS.find(({ name }) => name === 'one');
 
 /** `mlp_1024x8`: dynamic batching against none, and none against raw session.run at batch 1. */
@@ -40,13 +29,6 @@ export async function minilmBar(context) {
   const share = turns['batching on'].rps.median / turns['raw 8'].rps.median;
   return [bar('MiniLM int8, 32 tokens, over raw session.run at batch 8', share, RAW_SHARE_MIN)];
 }
-
-const bar = (what, value, least) => ({
-  what,
-  figure: value.toFixed(2),
-  bar: `at least ${least}`,
-  holds: value >= least,
-});
 
 /** Alternating turns of raw session.run and of one process of Nereid per variant; each one's summary. */
 async function besideRaw({ folder, generator, times, say }, { model, raw, variants }) {
@@ -77,37 +59,10 @@ async function besideRaw({ folder, generator, times, say }, { model, raw, varian
       await turn({ ...shared, seconds: times.firstWarmUp, warmUp: 0 });
       runs.push({ name, take: () => turn({ ...shared, seconds: times.seconds, warmUp: times.warmUp }) });
     }
-    const patience = { left: PATIENCE_MS };
-    const patient = runs.map(({ name, take }) => ({ name, take: () => quietMoment(patience).then(take) }));
-    const turns = await takeTurns(patient, { times, budget: { left: REPEAT_S }, say });
-    const summaries = Object.fromEntries(
-      Object.entries(turns).map(([name, taken]) => {
-        const quiet = taken.filter(({ disturbed }) => !disturbed);
-        const isEnough = quiet.length >= QUIET_MIN;
-        if (!isEnough) say(`  ${name}: only ${quiet.length} of ${taken.length} turns were quiet, so all count`);
-        return [name, summary(isEnough ? quiet : taken)];
-      }),
-    );
-    for (const [name, { rps, p50_ms: p50, others_cpu: others, errors }] of Object.entries(summaries)) {
-      say(
-        `  ${model}, ${name}: ${rps.median.toFixed(0)} rows/s (${rps.min.toFixed(0)}–${rps.max.toFixed(0)}), ` +
-          `p50 ${p50.median.toFixed(2)} ms, others' CPU ${others.median.toFixed(2)}`,
-      );
-      if (errors > 0) throw new Error(`${errors} errors`);
-    }
-    return summaries;
+    return await quietTurns(runs, { times, say });
   } finally {
     await Promise.all(running.map((server) => server.stop()));
     await harness.stop();
-  }
-}
-
-/** Waits until little runs on the machine, as long as there is patience left. */
-async function quietMoment(patience) {
-  for (let isQuiet = false; !isQuiet && patience.left > 0; patience.left -= LOOK_MS) {
-    const before = busySeconds();
-    await delay(LOOK_MS);
-    isQuiet = ((busySeconds() - before) * 1000) / LOOK_MS < BUSY_CORES_MAX;
   }
 }
 

@@ -1,15 +1,14 @@
 /** Triton's optimization guide's experiment: what batching and more instances win, and how much of the time instances run. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { bar, quietTurns } from './bars-turns.mjs';
 import { COLUMNS } from './columns.mjs';
-import { startServers, takeTurns } from './engine.mjs';
+import { startServers } from './engine.mjs';
 import { GUIDE_PREFIX, writeGuideModels } from './models/guide.mjs';
 import { samplesOf, writeRequests } from './requests.mjs';
-import { spread, summary } from './statistics.mjs';
+import { median } from './statistics.mjs';
 import { turn } from './turns.mjs';
 
-/** Seconds of turns that may be repeated. */
-const REPEAT_S = 60;
 /** The requests of the bench's own sleeping model fit all forms. */
 const LIKE = 'sleep10';
 const DYNAMIC_MIN = 3.7;
@@ -38,14 +37,8 @@ export async function guideBar(context) {
     ];
   });
   const rps = (name) => turns[name].rps.median;
-  const bar = (what, value, least) => ({
-    what,
-    figure: value.toFixed(2),
-    bar: `at least ${least}`,
-    holds: value >= least,
-  });
   const [with8, without8] = ['batched at 8', 'plain at 8'].map((name) => turns[name].p50_ms.median);
-  const shares = turns['batched beside again at 8'].parts;
+  const together = turns['batched beside again at 8'].turns;
   return [
     bar('dynamic batching over none, 8 clients', rps('batched at 8') / rps('plain at 8'), DYNAMIC_MIN),
     {
@@ -58,7 +51,11 @@ export async function guideBar(context) {
     bar('both over dynamic batching, 64 clients', rps('both at 64') / rps('batched at 64'), BOTH_AT_64_MIN),
     bar('both over dynamic batching, 16 clients', rps('both at 16') / rps('batched at 16'), BOTH_AT_16_MIN),
     ...['batched', 'again'].map((form, index) =>
-      bar(`${form} beside the other over alone, 8 clients`, shares[index] / rps(`${form} at 8`), AT_ONCE_MIN),
+      bar(
+        `${form} beside the other over alone, 8 clients`,
+        median(together.map(({ parts }) => parts[index])) / rps(`${form} at 8`),
+        AT_ONCE_MIN,
+      ),
     ),
   ];
 }
@@ -78,7 +75,7 @@ export async function guideBesideTriton(context) {
       ),
     ),
   );
-  const share = (name) => turns[name].running.median;
+  const share = (name) => median(turns[name].turns.map((taken) => taken.running));
   return ['batched', 'both'].flatMap((form) =>
     BESIDE.map((clients) => {
       const [ours, theirs] = ['one', 'triton'].map((name) => `${name}, ${form} at ${clients}`);
@@ -123,7 +120,7 @@ async function withServers(names, { folder, generator, times, say }, runsOf) {
   const { servers, notRun } = await startServers(columns, { models, folder, say });
   try {
     if (servers.length < names.length) throw new Error(JSON.stringify(notRun));
-    const load = async (server, form, concurrency, seconds = times.seconds) => {
+    const load = async (server, form, concurrency) => {
       const place = join(folder, `${server.column.name}-${form}`);
       mkdirSync(place, { recursive: true });
       const asked = writeRequests({
@@ -134,7 +131,7 @@ async function withServers(names, { folder, generator, times, say }, runsOf) {
         folder: place,
       });
       const requests = { ...asked, path: asked.path.replace(LIKE, `${GUIDE_PREFIX}${form}`) };
-      const { warmUp } = times;
+      const { seconds, warmUp } = times;
       const file = join(place, 'answers');
       const figures = await turn({ generator, server, requests, concurrency, seconds, warmUp, file });
       if (figures.errors > 0) throw new Error(`${figures.errors} errors (${figures.last_error})`);
@@ -142,18 +139,7 @@ async function withServers(names, { folder, generator, times, say }, runsOf) {
     };
     const runs = await runsOf(servers, load);
     for (const { take } of runs) await take();
-    const turns = await takeTurns(runs, { times, budget: { left: REPEAT_S }, say });
-    return Object.fromEntries(
-      Object.entries(turns).map(([name, taken]) => {
-        const of = summary(taken);
-        say(
-          `  ${name}: ${of.rps.median.toFixed(0)} req/s (${of.rps.min.toFixed(0)}–${of.rps.max.toFixed(0)}), ` +
-            `p50 ${of.p50_ms.median.toFixed(2)} ms, others' CPU ${of.others_cpu.median.toFixed(2)}`,
-        );
-        const parts = taken[0].parts?.map((_, index) => spread(taken.map((each) => each.parts[index])).median);
-        return [name, { ...of, running: spread(taken.map((each) => each.running ?? 0)), parts }];
-      }),
-    );
+    return await quietTurns(runs, { times, say });
   } finally {
     await Promise.all(servers.map((server) => server.stop()));
   }

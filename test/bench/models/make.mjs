@@ -21,8 +21,7 @@ const SLEEP_MS = 10;
 const tensors = (kind, entries) =>
   `${kind} [\n${entries.map(({ name, type, dims }) => `  { name: "${name}", data_type: ${type}, dims: [ ${dims} ] }`).join(',\n')}\n]\n`;
 
-/** The text of a config.pbtxt, with one or more instances on the CPU. */
-export function config({ name, backend, maxBatchSize, inputs, outputs, batching = true, instances = 1 }) {
+function config({ name, backend, maxBatchSize, inputs, outputs, batching = true, instances = 1 }) {
   return `name: "${name}"
 backend: "${backend}"
 max_batch_size: ${maxBatchSize}
