@@ -1,6 +1,7 @@
 import { LIMITS } from '@nereid/config';
 import { describe, expect, it } from 'vitest';
 import {
+  CARRIERS,
   createHarness,
   eachWithHarness,
   errorOf,
@@ -29,11 +30,6 @@ const FRAGILE = `export async function execute([{ inputs }]) {
 
 const ready = (yes: boolean) => harness.described('m', ({ versions }) => versions[0]?.instances[0]?.ready === yes);
 
-const PROCESS = 'parameters { key: "nereid.carrier" value { string_value: "process" } }';
-const CARRIERS = [
-  ['thread', ''],
-  ['process', PROCESS],
-] as const;
 
 /** Ends what carries the instance that was started at that place among all. */
 const kill = (carrier: 'thread' | 'process', index: number) =>

@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it, test } from 'vitest';
 import type { BatchSettlement, InstanceBatch } from './instance-batch.ts';
 import { retriesOf } from './lost-batch.ts';
 import {
+  CARRIERS,
   eachWithHarness,
   errorOf,
   executedOf,
@@ -98,12 +99,7 @@ eachWithHarness((made) => {
   harness = made;
 });
 
-const PROCESS = 'parameters { key: "nereid.carrier" value { string_value: "process" } }';
 const BATCHING = 'max_batch_size: 8';
-const CARRIERS = [
-  ['thread', ''],
-  ['process', PROCESS],
-] as const;
 const started = (carrier: 'thread' | 'process') => harness[carrier === 'thread' ? 'threads' : 'processes'].length;
 const ready = (yes: boolean) => harness.described('m', ({ versions }) => versions[0]?.instances[0]?.ready === yes);
 /** 2 and 5 end the thread or process, the others are answered. */

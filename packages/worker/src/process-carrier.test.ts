@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LINES_PER_SECOND_MAX } from './line-limit.ts';
 import type { WorkerOptions } from './worker.ts';
 import {
+  PROCESS,
   createHarness,
   errorOf,
   executedOf,
@@ -22,7 +23,6 @@ interface Line {
   readonly instance?: string;
 }
 
-const PROCESS = 'parameters { key: "nereid.carrier" value { string_value: "process" } }';
 const INFO = 30;
 const WARN = 40;
 let harness: Harness;

@@ -34,6 +34,13 @@ const GATEWAY = 'gw-test';
 const FIXTURES = fileURLToPath(new URL('../../backends/fixtures', import.meta.url));
 const HASH = 'hash';
 
+export const PROCESS = 'parameters { key: "nereid.carrier" value { string_value: "process" } }';
+/** Each with the configuration that asks for it. */
+export const CARRIERS = [
+  ['thread', ''],
+  ['process', PROCESS],
+] as const;
+
 type MessageOf<K extends MessageKind> = Extract<Message, { kind: K }>;
 type Wanted = (message: Message) => boolean;
 
