@@ -94,7 +94,7 @@ export function playQueue(seed: number, create: CreateScheduler): QueuePlay {
     else if (decision.type === 'reject') {
       if (decision.error.message === QUEUE_FULL.message) checks.full(decision.request.id, nowUs);
       else checks.expired(decision.request.id, nowUs);
-    } else {
+    } else if (decision.type === 'dispatch') {
       if (!free.delete(decision.instance)) fail('batch', `${decision.instance} is given two batches`);
       running.push(decision);
       checkBatch(decision.batch, fail);
@@ -148,6 +148,7 @@ export function playQueue(seed: number, create: CreateScheduler): QueuePlay {
       patient: false,
       sender: 'gw-1',
       coming: 0,
+      sequence: undefined,
     };
     requests.push(request);
     checks.arrived(request.id, request, nowUs);

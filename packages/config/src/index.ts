@@ -39,6 +39,13 @@ export {
   type RepositoryList,
 } from './repository-list.ts';
 export { compareVersions } from './select-versions.ts';
+export type {
+  ControlKind,
+  ControlSignature,
+  InitialStateSignature,
+  SequenceSignature,
+  StateSignature,
+} from './sequence-signature.ts';
 export { NO_TRACES, TRACE_LEVELS, TRACE_RANGES, type TraceConfig, type TraceLevel } from './trace-config.ts';
 export { unsupportedReason, unsupportedScheduling } from './unsupported-reason.ts';
 export { type WarmupInput, type WarmupSample, warmupSamples } from './warmup.ts';

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { DataType } from './gen/model_config_pb.ts';
-import { modelSignature, protocolDatatype } from './model-signature.ts';
+import { modelSignature } from './model-signature.ts';
 import { parseModelConfig } from './parse-model-config.ts';
+import { protocolDatatype } from './protocol-datatype.ts';
 
 const signature = (text: string) => modelSignature(parseModelConfig(`name: "m" ${text}`, 'c'));
 

@@ -7,6 +7,8 @@ import {
   type ModelInput,
   type ModelOutput,
 } from './gen/model_config_pb.ts';
+import { protocolDatatype } from './protocol-datatype.ts';
+import { type SequenceSignature, sequenceSignature } from './sequence-signature.ts';
 
 export interface TensorSignature {
   readonly name: string;
@@ -61,6 +63,8 @@ export interface ModelSignature {
   readonly batchInputs: readonly BatchInputSignature[];
   readonly batchOutputs: readonly BatchOutputSignature[];
   readonly decoupled: boolean;
+  /** Undefined where the model keeps no sequences. */
+  readonly sequence?: SequenceSignature | undefined;
 }
 
 const BATCH_INPUT_KINDS: Readonly<Record<Kind, BatchInputKind>> = {
@@ -71,28 +75,6 @@ const BATCH_INPUT_KINDS: Readonly<Record<Kind, BatchInputKind>> = {
   [Kind.BATCH_ITEM_SHAPE]: 'ITEM_SHAPE',
   [Kind.BATCH_ITEM_SHAPE_FLATTEN]: 'ITEM_SHAPE_FLATTEN',
 };
-
-const DATATYPES: Readonly<Partial<Record<DataType, Datatype>>> = {
-  [DataType.TYPE_BOOL]: 'BOOL',
-  [DataType.TYPE_UINT8]: 'UINT8',
-  [DataType.TYPE_UINT16]: 'UINT16',
-  [DataType.TYPE_UINT32]: 'UINT32',
-  [DataType.TYPE_UINT64]: 'UINT64',
-  [DataType.TYPE_INT8]: 'INT8',
-  [DataType.TYPE_INT16]: 'INT16',
-  [DataType.TYPE_INT32]: 'INT32',
-  [DataType.TYPE_INT64]: 'INT64',
-  [DataType.TYPE_FP16]: 'FP16',
-  [DataType.TYPE_FP32]: 'FP32',
-  [DataType.TYPE_FP64]: 'FP64',
-  [DataType.TYPE_STRING]: 'BYTES',
-  [DataType.TYPE_BF16]: 'BF16',
-};
-
-/** The protocol's name of a config datatype (TYPE_STRING is BYTES); undefined for TYPE_INVALID. */
-export function protocolDatatype(type: DataType): Datatype | undefined {
-  return DATATYPES[type];
-}
 
 /**
  * What requests to this model must look like. Takes a completed and checked config.
@@ -114,6 +96,7 @@ export function modelSignature(config: ModelConfig): ModelSignature {
       targetName.map((target) => ({ target, source: sourceInput[0] ?? '' })),
     ),
     decoupled: config.modelTransactionPolicy?.decoupled ?? false,
+    sequence: sequenceSignature(config),
   };
 }
 

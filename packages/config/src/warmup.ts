@@ -14,7 +14,8 @@ import { checkRequest } from './check-request.ts';
 import type { ModelConfig, ModelWarmup_Input } from './gen/model_config_pb.ts';
 import { LIMITS } from './limits.ts';
 import { pathInside } from './model-files.ts';
-import { modelSignature, protocolDatatype } from './model-signature.ts';
+import { modelSignature } from './model-signature.ts';
+import { protocolDatatype } from './protocol-datatype.ts';
 
 /** The folder beside the config that `input_data_file` names files of. */
 const WARMUP_FOLDER = 'warmup';

@@ -215,6 +215,7 @@ describe('a strategy with faults', () => {
       patient: false,
       sender: 'gw-1',
       coming: 0,
+      sequence: undefined,
       message,
     };
   };

@@ -129,6 +129,7 @@ export function createIntake(parts: IntakeParts): Intake {
         patient: message.replyTo === id,
         sender: message.replyTo,
         coming: message.coming ?? 0,
+        sequence: undefined,
         message,
         deadlineUs: message.msLeft > 0 ? arrivedUs + message.msLeft * 1000 : undefined,
       });

@@ -31,15 +31,18 @@ import {
 import type { InferResponse, Parameters, ParameterValue } from './infer.ts';
 import {
   type BatchTiming,
+  type Bind,
   type DoneEntry,
   type DoneMessage,
   ENTRY_RESULTS,
+  type EndedSession,
   type Epoch,
   type ExecuteEntry,
   type InstanceDescription,
   type Message,
   type MessageKind,
   type RunningStream,
+  type SlotDescription,
   type VersionDescription,
 } from './message.ts';
 import type {
@@ -100,11 +103,14 @@ const readError: FrameReader<ErrorInfo> = (value, body) => {
   return { code, message, ...(field === undefined ? {} : { field }), ...(reason === undefined ? {} : { reason }) };
 };
 
+const correlationId: FrameReader<bigint | string> = (value, body) =>
+  typeof value === 'string' ? value : long(value, body);
+
 const request = record<CarriedRequest>({
   modelName: text,
   modelVersion: text,
   id: text,
-  correlationId: (value, body) => (typeof value === 'string' ? value : long(value, body)),
+  correlationId,
   sequenceStart: flag,
   sequenceEnd: flag,
   priority: long,
@@ -127,7 +133,14 @@ const failure = record<Extract<CarriedOutcome, { ok: false }>>({ ok: () => false
 const outcome: FrameReader<CarriedOutcome> = (value, body) =>
   (value as { ok?: unknown } | null)?.ok === true ? success(value, body) : failure(value, body);
 
-const entry = record<ExecuteEntry>({ id: text, replyTo: text, request, session: nullable(text), slot: integer });
+// Frames of version 2, the only ones in which it is a map, know no sequences.
+const entry = record<Omit<ExecuteEntry, 'step'>>({
+  id: text,
+  replyTo: text,
+  request,
+  session: nullable(text),
+  slot: integer,
+});
 const timing = record<BatchTiming>({ waitNs: number, inputNs: number, inferNs: number, outputNs: number });
 const doneEntry = record<DoneEntry>({
   id: text,
@@ -141,17 +154,40 @@ const instance = record<InstanceDescription>({
   passive: flag,
   batches: list(integer),
 });
-const versionMembers = record<Omit<VersionDescription, 'contentHash'> & { contentHash: unknown }>({
+const mark: FrameReader<readonly [string, number]> = (value, body) => {
+  if (!Array.isArray(value)) throw frameError('mark expected');
+  return [text(value[0], body), integer(value[1], body)];
+};
+const slot = record<SlotDescription>({
+  instance: count,
+  slot: count,
+  session: text,
+  correlationId,
+  bind: record<Bind>({ epoch: integer, n: integer }),
+  marks: list(mark),
+  steps: count,
+});
+const ended = record<EndedSession>({ session: text, correlationId, marks: list(mark), steps: count, lost: flag });
+
+type VersionExtras = 'contentHash' | 'slots' | 'ended';
+const versionMembers = record<Omit<VersionDescription, VersionExtras> & Record<VersionExtras, unknown>>({
   version: text,
   state: oneOf(['READY', 'UNAVAILABLE', 'LOADING', 'UNLOADING', 'UNKNOWN']),
   reason: text,
   instances: list(instance),
   running: list(text),
   contentHash: (value) => value,
+  slots: (value) => value,
+  ended: (value) => value,
 });
 const version: FrameReader<VersionDescription> = (value, body) => {
-  const { contentHash, ...members } = versionMembers(value, body);
-  return contentHash === undefined ? members : { ...members, contentHash: text(contentHash, body) };
+  const { contentHash, slots, ended: over, ...members } = versionMembers(value, body);
+  return {
+    ...members,
+    ...(contentHash === undefined ? {} : { contentHash: text(contentHash, body) }),
+    ...(slots === undefined ? {} : { slots: list(slot)(slots, body) }),
+    ...(over === undefined ? {} : { ended: list(ended)(over, body) }),
+  };
 };
 
 const streams = list(record<RunningStream>({ id: text, execution: text }));

@@ -85,6 +85,24 @@ export interface MissingMessage {
   readonly id: string;
 }
 
+/** In which order owners bound sessions to slots: the higher one holds (docs/protocol.md R21). */
+export interface Bind {
+  /** Number of the owner's epoch. */
+  readonly epoch: number;
+  readonly n: number;
+}
+
+/** What a worker is told of a sequence's step beside its request, its session and its slot. */
+export interface StepOrder {
+  readonly bind: Bind;
+  /** The first three as in the sender's `infer`. */
+  readonly g: number;
+  readonly low: number;
+  readonly prev: number;
+  /** The client's own step number, -1 for none. */
+  readonly number: number;
+}
+
 export interface ExecuteEntry<R = CarriedRequest> {
   readonly id: string;
   readonly replyTo: ProcessId;
@@ -92,6 +110,8 @@ export interface ExecuteEntry<R = CarriedRequest> {
   readonly session: string | null;
   /** Sequence slot, -1 for none. */
   readonly slot: number;
+  /** Absent where the model keeps no sequences. */
+  readonly step?: StepOrder;
 }
 
 /** owner → worker: run these requests as one batch on that instance. */
@@ -125,7 +145,26 @@ export interface ResponseMessage {
  * `error` carries why; a `cancelled` request may have run, its answer is dropped; the others say that nothing was executed.
  * In frames each is its position here, for ever: a new one goes to the end.
  */
-export const ENTRY_RESULTS = ['ok', 'error', 'cancelled', 'duplicate', 'lost', 'gap', 'noslot', 'blob'] as const;
+export const ENTRY_RESULTS = [
+  'ok',
+  'error',
+  'cancelled',
+  /** It runs already. */
+  'duplicate',
+  /** A step that was done before and whose answer is not kept any more, or whose state is gone. The session is over. */
+  'lost',
+  /** A step whose earlier one is missing. */
+  'gap',
+  /** Its worker takes no more, or does not have the step's session. */
+  'noslot',
+  'blob',
+  /** A step that was done before: its kept answer was sent once more. */
+  'replayed',
+  /** A step of an iterative sequence that is to run once more; nothing was answered yet. */
+  'again',
+  /** A numbered step that is not due: answered with an error, its session goes on. */
+  'refused',
+] as const;
 export type EntryResult = (typeof ENTRY_RESULTS)[number];
 
 export interface DoneEntry {
@@ -234,6 +273,31 @@ export interface InstanceDescription {
   readonly batches: readonly number[];
 }
 
+/** The highest g that was applied, by the process that sent it. */
+export type StepMarks = readonly (readonly [sender: ProcessId, g: number])[];
+
+/** A sequence that has a slot of an instance. */
+export interface SlotDescription {
+  readonly instance: number;
+  readonly slot: number;
+  readonly session: string;
+  readonly correlationId: bigint | string;
+  readonly bind: Bind;
+  readonly marks: StepMarks;
+  /** Applied so far. */
+  readonly steps: number;
+}
+
+/** A sequence that ended and is remembered for a while, so that its steps are not taken for those of another. */
+export interface EndedSession {
+  readonly session: string;
+  readonly correlationId: bigint | string;
+  readonly marks: StepMarks;
+  readonly steps: number;
+  /** Its state is gone in the middle of it. */
+  readonly lost: boolean;
+}
+
 export interface VersionDescription {
   readonly version: string;
   readonly state: VersionState;
@@ -244,6 +308,9 @@ export interface VersionDescription {
   readonly running: readonly string[];
   /** Of the files that it was loaded from, see ControlMessage; absent where it is of none. */
   readonly contentHash?: string;
+  /** Of a model that keeps sequences: what it holds and what it remembers. */
+  readonly slots?: readonly SlotDescription[];
+  readonly ended?: readonly EndedSession[];
 }
 
 /** A request that may get several answers, and the execution that gives them. */

@@ -19,6 +19,7 @@ import {
   type OtherResponse,
   type ResponseMessage,
   type ResponseTimes,
+  type StepOrder,
 } from './message.ts';
 import {
   enterBlock,
@@ -146,6 +147,7 @@ function writeExecute(writer: MessageWriter, message: ExecuteMessage): void {
     writeNullable(writer, entry.session, writeText);
     writeNumber(writer, entry.slot);
     writeRequest(writer, entry.request);
+    if (entry.step !== undefined) writeStepOrder(writer, entry.step);
     closeBlock(writer, start);
   }
 }
@@ -169,8 +171,30 @@ function readExecuteEntry(reader: MessageReader): ExecuteEntry {
   const session = readNullable(reader, readText);
   const slot = readInteger(reader);
   const request = readRequest(reader);
+  // Models without sequences end here.
+  const step = reader.offset < reader.end ? readStepOrder(reader) : undefined;
   leaveBlock(reader, outer);
-  return { id, replyTo, request, session, slot };
+  const entry: ExecuteEntry = { id, replyTo, request, session, slot };
+  return step === undefined ? entry : { ...entry, step };
+}
+
+function writeStepOrder(writer: WireWriter, { bind, g, low, prev, number }: StepOrder): void {
+  writeNumber(writer, bind.epoch);
+  writeNumber(writer, bind.n);
+  writeNumber(writer, g);
+  writeNumber(writer, low);
+  writeNumber(writer, prev);
+  writeNumber(writer, number);
+}
+
+function readStepOrder(reader: WireReader): StepOrder {
+  return {
+    bind: { epoch: readInteger(reader), n: readInteger(reader) },
+    g: readInteger(reader),
+    low: readInteger(reader),
+    prev: readInteger(reader),
+    number: readInteger(reader),
+  };
 }
 
 function writeResponse(writer: MessageWriter, message: ResponseMessage): void {

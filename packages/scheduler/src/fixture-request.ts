@@ -12,6 +12,7 @@ export function queuedRequest(given: Partial<QueuedRequest> & Pick<QueuedRequest
     patient: false,
     sender: 'gw-1',
     coming: 0,
+    sequence: undefined,
     ...given,
   };
 }

@@ -22,7 +22,10 @@ export type {
   QueuedRequest,
   ScheduleEvent,
   Scheduler,
+  SequenceStep,
+  SessionClose,
   WaitingLevel,
+  WaitingSession,
 } from './schedule.ts';
 export {
   batchesDynamically,

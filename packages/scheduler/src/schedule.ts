@@ -6,6 +6,16 @@
 import type { ErrorInfo } from '@nereid/protocol';
 import type { BatchTimes } from './instance-depth.ts';
 
+/** What makes a request a step of a sequence. */
+export interface SequenceStep {
+  /** Names the sequence, in place of the correlation id that another may have later (docs/protocol.md R12). */
+  readonly session: string;
+  readonly start: boolean;
+  readonly end: boolean;
+  /** Of a START: the live session of the same correlation id, which it ends early; it takes over its slot once that one's steps are done. */
+  readonly replaces: string | undefined;
+}
+
 /** A request as the rules see it. */
 export interface QueuedRequest {
   readonly id: string;
@@ -26,6 +36,8 @@ export interface QueuedRequest {
   readonly sender: string;
   /** Others that this sender was receiving for the model when it sent this one; told of models with `nereid.eager_batch`. */
   readonly coming: number;
+  /** Undefined where the model keeps no sequences. */
+  readonly sequence: SequenceStep | undefined;
 }
 
 /** An instance as the rules see it: `${worker}/${index}`. */
@@ -51,6 +63,12 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
    * it. It decides nothing by itself: another event follows.
    */
   | { readonly type: 'running'; readonly requests: number; readonly times: BatchTimes | undefined }
+  /** A worker says that this session has that slot, which nobody here knew: of an earlier owner. */
+  | { readonly type: 'bound'; readonly session: string; readonly instance: InstanceKey; readonly slot: number }
+  /** A step has left its batch; `ended`: its session is over with it, and its slot is free. */
+  | { readonly type: 'step-over'; readonly id: string; readonly ended: boolean }
+  /** The session is over whatever it still had here, all of which is forgotten; its slot is free. */
+  | { readonly type: 'session-over'; readonly session: string }
   /** Nothing more arrives: what waits need not wait for company. */
   | { readonly type: 'draining' }
   | { readonly type: 'time' };
@@ -78,14 +96,31 @@ export type CloseReason =
   /** The model's own rule closed it. */
   | 'strategy';
 
+/** Why a rule ended a session: nothing came for it for too long; it waited for a slot for too long; one of its steps was cancelled. */
+export type SessionClose = 'idle' | 'timeout' | 'cancelled';
+
+/** A session as its rule has it. */
+export interface WaitingSession {
+  readonly session: string;
+  /** Undefined in the backlog. */
+  readonly place: { readonly instance: InstanceKey; readonly slot: number } | undefined;
+  /** Steps that wait here. */
+  readonly waiting: number;
+  readonly lastArrivedUs: number;
+}
+
 export type Decision<R extends QueuedRequest = QueuedRequest> =
   | {
       readonly type: 'dispatch';
       readonly instance: InstanceKey;
       readonly batch: readonly R[];
       readonly reason: CloseReason;
+      /** Of steps: each one's slot. */
+      readonly slots?: readonly number[];
     }
   | { readonly type: 'reject'; readonly request: R; readonly error: ErrorInfo }
+  /** The rule has ended the session; what it had waiting was rejected before. `bound`: it had a slot, to be given back. */
+  | { readonly type: 'closed'; readonly session: string; readonly why: SessionClose; readonly bound: boolean }
   /** Send a `time` event at that time; replaces an earlier wish, and is void once nothing waits. */
   | { readonly type: 'wake'; readonly atUs: number };
 
@@ -106,4 +141,6 @@ export interface Scheduler<R extends QueuedRequest = QueuedRequest> {
   readonly waiting: number;
   /** Where there are levels or delayed requests: the levels in which somebody waits, from the highest on. Read when somebody looks. */
   readonly levels?: Iterable<WaitingLevel>;
+  /** Of a rule for sequences: all that live. Read when somebody looks. */
+  readonly sessions?: Iterable<WaitingSession>;
 }

@@ -51,7 +51,16 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
     version: '3',
     batch: 8,
     instance: 1,
-    entries: [{ id: 'gw-1:12', replyTo: 'gw-1', request: REQUEST, session: 'gw-1:10', slot: 2 }],
+    entries: [
+      {
+        id: 'gw-1:12',
+        replyTo: 'gw-1',
+        request: REQUEST,
+        session: 'gw-1:10',
+        slot: 2,
+        step: { bind: { epoch: 7, n: 3 }, g: 12, low: 5, prev: 11, number: 4 },
+      },
+    ],
   },
   response: {
     kind: 'response',
@@ -105,6 +114,18 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
         instances: [{ index: 0, name: 'm_0_0', ready: true, passive: true, batches: [8] }],
         running: ['gw-1:12'],
         contentHash: 'abc',
+        slots: [
+          {
+            instance: 1,
+            slot: 2,
+            session: 'gw-1:10',
+            correlationId: 18446744073709551615n,
+            bind: { epoch: 7, n: 3 },
+            marks: [['gw-1', 12]],
+            steps: 4,
+          },
+        ],
+        ended: [{ session: 'gw-1:7', correlationId: 'é', marks: [['gw-1', 9]], steps: 3, lost: true }],
       },
     ],
     streams: [{ id: 'gw-1:12', execution: 'wk-1/8' }],

@@ -168,7 +168,12 @@ export function startCarrier(options: CarrierOptions): Carrier {
       const number = ++sequence;
       const frame = packBatch(signature, batch.requests, number, batch.receivedNs, takeFrame);
       // Throws where a parameter is nothing that can be sent: the batch is held only after it.
-      line.post(needsRequests ? [frame, batch.requests.map(requestDetail)] : frame, frameBytes);
+      line.post(
+        needsRequests
+          ? [frame, batch.requests.map((request, index) => requestDetail(request, batch.slots?.[index]))]
+          : frame,
+        frameBytes,
+      );
       held.set(number, batch);
       if (held.size === 1) watch();
       for (const position of batch.cancelled ?? []) sendCancel(number, position);
@@ -199,7 +204,7 @@ function splitOutputs(
   }
 }
 
-function requestDetail(request: InferRequest): RequestDetail {
+function requestDetail(request: InferRequest, slot = -1): RequestDetail {
   return [
     request.id,
     request.correlationId,
@@ -209,5 +214,6 @@ function requestDetail(request: InferRequest): RequestDetail {
     request.timeoutUs,
     request.parameters,
     request.requestedOutputs,
+    slot,
   ];
 }

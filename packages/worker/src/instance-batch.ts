@@ -18,6 +18,8 @@ export interface InstanceBatch {
   /** The owner's number of the batch. */
   readonly batch: number;
   readonly requests: readonly InferRequest[];
+  /** Of steps of sequences: the slot of each. */
+  readonly slots?: readonly number[] | undefined;
   /** `sharedNowNs` when the worker got it. */
   readonly receivedNs: number;
   /** Positions of the requests that nobody waits for any more, once there are some. */

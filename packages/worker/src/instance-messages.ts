@@ -19,7 +19,7 @@ export interface InstanceSetup extends Omit<InstanceLoad, 'log'> {
 
 /**
  * What only backends that need requests one by one get of each: id, correlation id, START, END,
- * priority, timeout, parameters and requested outputs. An array, since property names would be
+ * priority, timeout, parameters, requested outputs and sequence slot. An array, since property names would be
  * copied for each request.
  */
 export type RequestDetail = readonly [
@@ -31,6 +31,8 @@ export type RequestDetail = readonly [
   timeoutUs: bigint,
   parameters: Parameters,
   requestedOutputs: readonly string[],
+  /** -1 where the model keeps no sequences. */
+  slot: number,
 ];
 
 export interface StopOrder {
@@ -82,7 +84,13 @@ export interface LogReport {
 
 /** One request's part of a result that is no frame. */
 export type RunOutcome =
-  | { readonly ok: true; readonly parameters: Parameters; readonly outputs: readonly Tensor[] }
+  | {
+      readonly ok: true;
+      readonly parameters: Parameters;
+      readonly outputs: readonly Tensor[];
+      /** The model wants the step once more, and this is no answer (iterative sequences). */
+      readonly again?: true;
+    }
   | { readonly ok: false; readonly error: ErrorInfo };
 
 export interface OutcomesReport {

@@ -30,7 +30,6 @@ const FRAGILE = `export async function execute([{ inputs }]) {
 
 const ready = (yes: boolean) => harness.described('m', ({ versions }) => versions[0]?.instances[0]?.ready === yes);
 
-
 /** Ends what carries the instance that was started at that place among all. */
 const kill = (carrier: 'thread' | 'process', index: number) =>
   carrier === 'thread' ? harness.threads[index]?.terminate() : harness.processes[index]?.kill('SIGKILL');

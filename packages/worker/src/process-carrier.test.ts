@@ -5,13 +5,13 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LINES_PER_SECOND_MAX } from './line-limit.ts';
 import type { WorkerOptions } from './worker.ts';
 import {
-  PROCESS,
   createHarness,
   errorOf,
   executedOf,
   type Harness,
   int32,
   int32Values,
+  PROCESS,
   request,
   responseOf,
 } from './worker-harness.ts';

@@ -33,7 +33,7 @@ async function ran(bytes: number, execute: (batch: Batch) => BatchResult, needsR
   const request = { ...REQUEST_DEFAULTS, modelName: 'm', modelVersion: '', inputs: [input] };
   const frame = packBatch(signature, [request], 1, 0, (size) => new ArrayBuffer(size));
   const instance = { needsRequests, execute: async (batch: Batch) => execute(batch), finalize: async () => {} };
-  const details = [['', 0n, false, false, 0n, 0n, {}, []]] as const;
+  const details = [['', 0n, false, false, 0n, 0n, {}, [], -1]] as const;
   const packed = await runBatch({ signature, version: '1', instance }, frame, details, createInstanceCancels(), line);
   return { frame, ...packed };
 }

@@ -23,7 +23,7 @@ const WARMUP_FOLDER = 'warmup';
 const LENGTH_BYTES = 4;
 /** The same random data at each load, so that a sample that fails fails again. */
 const RANDOM_KEY = Buffer.alloc(16, 'nereid warm-up');
-const DETAIL: RequestDetail = ['', 0n, false, false, 0n, 0n, {}, []];
+const DETAIL: RequestDetail = ['', 0n, false, false, 0n, 0n, {}, [], -1];
 
 /**
  * Runs each sample as often as it says, in order, and drops the answers; a decoupled model's streams
