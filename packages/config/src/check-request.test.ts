@@ -212,6 +212,45 @@ describe('texts that Triton was recorded with', () => {
   });
 });
 
+describe('steps of sequences', () => {
+  const sequence: ModelSignature['sequence'] = {
+    strategy: 'direct',
+    slots: 4,
+    iterative: false,
+    controls: [],
+    states: [],
+  };
+  const steps = { ...model('steps', 4, [input('INPUT', 'INT32', [1])]), sequence };
+  const iterative = { ...steps, sequence: { ...sequence, iterative: true } };
+  const row = (rows: number) => [tensor('INPUT', 'INT32', [rows, 1], rows * 4)];
+  const needsId = "inference request to model 'steps' must specify a non-zero or non-empty correlation ID";
+  const oneRow = "inference request to model 'steps' must specify batch-size 1 due to requirements of sequence batcher";
+  const tooLong = 'string correlation ID cannot be longer than 128 characters';
+  test.each<[string, ModelSignature, Tensor[], bigint | string, string | null]>([
+    ['a number', steps, row(1), 1n, null],
+    ['a text', steps, row(1), 'a'.repeat(128), null],
+    ['no id', steps, row(1), 0n, needsId],
+    ['an empty text', steps, row(1), '', needsId],
+    ['no id, where requests are sequences by themselves', iterative, row(1), 0n, null],
+    ['two rows', steps, row(2), 1n, oneRow],
+    ['two rows and no id', steps, row(2), 0n, oneRow],
+    ['two rows, where requests are sequences by themselves', iterative, row(2), 0n, oneRow],
+    ['more rows than any batch', steps, row(5), 0n, `${UNKNOWN}inference request batch-size must be <= 4 for 'steps'`],
+    ['no batch dimension', { ...steps, maxBatchSize: 0 }, [tensor('INPUT', 'INT32', [1], 4)], 1n, null],
+    ['a longer text', steps, row(1), 'a'.repeat(129), tooLong],
+    ['a text of more bytes', steps, row(1), 'é'.repeat(65), tooLong],
+    [
+      'a longer text, to a model without sequences',
+      { ...steps, sequence: undefined },
+      row(1),
+      'a'.repeat(129),
+      tooLong,
+    ],
+  ])('%s', (_name, signature, inputs, correlationId, message) => {
+    expect(checkRequest(signature, request(inputs, { correlationId }))?.message ?? null).toBe(message);
+  });
+});
+
 describe("texts of Triton's source", () => {
   test.each<[string, ModelSignature, Tensor[], string]>([
     [

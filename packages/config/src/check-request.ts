@@ -3,15 +3,20 @@
  * InferenceRequest::Normalize (core/src/infer_request.cc).
  */
 import {
+  CORRELATION_ID_BYTES_MAX,
+  CORRELATION_ID_TOO_LONG,
   ELEMENT_LENGTH_BYTES,
   type ErrorInfo,
   fixedByteSize,
   INT64_MAX,
   type InferRequest,
+  sequenceNeedsId,
+  sequenceOneRow,
   type Tensor,
   withRequestId,
 } from '@nereid/protocol';
 import type { InputSignature, ModelSignature } from './model-signature.ts';
+import type { SequenceSignature } from './sequence-signature.ts';
 
 /** Up to so many inputs duplicates are found by comparing pairs, which allocates nothing. */
 const PAIRWISE_INPUTS_MAX = 16;
@@ -25,21 +30,37 @@ const BATCH_NOTE =
  * The first thing wrong with a request, or null. Needs nothing but the signature, so it runs at the
  * door; a good request costs no allocation. Beyond Triton's checks it refuses a batch dimension of
  * zero, a missing required input that an optional one's presence hides, and a BYTES element longer
- * than its tensor.
+ * than its tensor. What only the sequence batcher asks comes last, as there.
  */
 export function checkRequest(signature: ModelSignature, request: InferRequest): ErrorInfo | null {
   return (
+    wrongId(request) ??
     duplicateInput(request) ??
     unknownOutput(signature, request) ??
     wrongInputs(signature, request) ??
     wrongBatch(signature, request) ??
-    wrongTensor(signature, request)
+    wrongTensor(signature, request) ??
+    (signature.sequence === undefined ? null : wrongStep(signature, signature.sequence, request))
   );
 }
 
 function failure(request: InferRequest | null, field: string, text: string): ErrorInfo {
   const error: ErrorInfo = { code: 'INVALID_ARG', message: text, field };
   return request === null ? error : withRequestId(request, error);
+}
+
+function wrongId({ correlationId: id }: InferRequest): ErrorInfo | null {
+  return typeof id === 'string' && Buffer.byteLength(id) > CORRELATION_ID_BYTES_MAX ? CORRELATION_ID_TOO_LONG : null;
+}
+
+/** What the sequence batcher asks of a request beyond its tensors (sequence_batch_scheduler.cc), in its order. */
+function wrongStep(
+  { name, maxBatchSize }: ModelSignature,
+  { iterative }: SequenceSignature,
+  { correlationId: id, inputs }: InferRequest,
+): ErrorInfo | null {
+  if (maxBatchSize > 0 && (inputs[0]?.shape[0] ?? 1) > 1) return sequenceOneRow(name);
+  return !iterative && (id === 0n || id === '') ? sequenceNeedsId(name) : null;
 }
 
 function duplicateInput(request: InferRequest): ErrorInfo | null {

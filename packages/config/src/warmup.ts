@@ -123,7 +123,9 @@ export async function checkWarmup(config: ModelConfig, directory: string): Promi
       const data = isText && path !== undefined ? await readFile(path) : new Uint8Array(size);
       inputs.push({ name, datatype, shape, data });
     }
-    const wrong = checkRequest(signature, { ...REQUEST_DEFAULTS, modelName: config.name, modelVersion: '', inputs });
+    // Samples are given to instances themselves, and are no steps of sequences.
+    const rowsOnly = { ...signature, sequence: undefined };
+    const wrong = checkRequest(rowsOnly, { ...REQUEST_DEFAULTS, modelName: config.name, modelVersion: '', inputs });
     if (wrong !== null) refuse('inputs', wrong.message.replace(NO_REQUEST_ID, ''));
   }
 }

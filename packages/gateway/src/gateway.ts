@@ -93,15 +93,6 @@ export interface Gateway {
 
 const STOPPED: Outcome = { ok: false, error: STOPPING };
 
-const SEQUENCE_LOST: Outcome = {
-  ok: false,
-  error: {
-    code: 'INVALID_ARG',
-    message: 'the sequence of this request is over or held elsewhere; start it anew under a new sequence id',
-    reason: 'sequence_lost',
-  },
-};
-
 export function createGateway(options: GatewayOptions): Gateway {
   const { id, clock, directory, log, traces } = options;
   const { largeTensors } = options.transport;
@@ -164,7 +155,7 @@ export function createGateway(options: GatewayOptions): Gateway {
         statistics.counted(message);
         break;
       case 'moved':
-        pending.settle(message.id, SEQUENCE_LOST);
+        infer.moved(message);
         break;
       default:
         log.warn({ kind: message.kind }, 'message that no gateway takes');

@@ -8,12 +8,15 @@ import {
   type InferRequest,
   isWholeOutcome,
   type MissingMessage,
+  type MovedMessage,
   type Outcome,
   type ProcessId,
   QUEUE_FULL,
   type ResponseMessage,
   type RunningMessage,
   type StaleMessage,
+  sequenceLost,
+  sequenceNeedsStart,
   withRequestId,
 } from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
@@ -82,6 +85,8 @@ export interface Infer {
   running(message: RunningMessage): void;
   /** A coordinator says that it was not the owner: tries the one known now, or waits for another. */
   stale(message: StaleMessage): void;
+  /** The owner has no such sequence, or another one under that id. */
+  moved(message: MovedMessage): void;
   /** A worker did not find the request's tensors: they are put down anew (R29). */
   missing(message: MissingMessage): void;
   /** The directory's belief of who owns the model changed. */
@@ -266,6 +271,12 @@ export function createInfer(parts: InferParts): Infer {
       // It names the epoch under which the request has been sent meanwhile: an older copy was refused.
       if (known !== null && compareEpochs(known, request.message.epoch) === 0) return;
       redirect(request, [directory.owner(request.message.model), known ?? undefined]);
+    },
+
+    moved({ id, model, current }) {
+      const correlationId = pending.find(id)?.message.request.correlationId ?? 0n;
+      const error = current === null ? sequenceNeedsStart(model, correlationId) : sequenceLost(model, correlationId);
+      pending.settle(id, failed(error));
     },
 
     missing({ id }) {

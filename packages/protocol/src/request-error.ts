@@ -66,6 +66,59 @@ export function noVersionReady(
   return apart && coming !== undefined ? versionNotReady(model, coming.version) : noVersions(model);
 }
 
+/** Of a step whose sequence waited longer for a slot than one of its requests allows (sequence_batch_scheduler.cc). */
+export const SEQUENCE_TIMEOUT: ErrorInfo = {
+  code: 'UNAVAILABLE',
+  message: 'timeout of the corresponding sequence has been expired',
+};
+
+/** Of a step that is no START and whose sequence nobody has (sequence_batch_scheduler.cc). */
+export function sequenceNeedsStart(model: string, correlationId: bigint | string): ErrorInfo {
+  const message =
+    `inference request for sequence ${correlationId} to model '${model}' must specify the START flag on the first ` +
+    'request of the sequence';
+  return { code: 'INVALID_ARG', message };
+}
+
+/** As `sequenceNeedsStart`, of a sequence that there was: whether its last steps took effect is not known (docs/protocol.md §9). */
+export function sequenceLost(model: string, correlationId: bigint | string): ErrorInfo {
+  return { ...sequenceNeedsStart(model, correlationId), reason: 'sequence_lost' };
+}
+
+/** Of a request without a correlation id, to a model that keeps sequences (sequence_batch_scheduler.cc). */
+export function sequenceNeedsId(model: string): ErrorInfo {
+  const message = `inference request to model '${model}' must specify a non-zero or non-empty correlation ID`;
+  return { code: 'INVALID_ARG', message, field: 'parameters.sequence_id' };
+}
+
+/** Of a step with more rows than one (sequence_batch_scheduler.cc). */
+export function sequenceOneRow(model: string): ErrorInfo {
+  const message = `inference request to model '${model}' must specify batch-size 1 due to requirements of sequence batcher`;
+  return { code: 'INVALID_ARG', message, field: 'inputs[0].shape' };
+}
+
+/** Of a numbered step before whose turn others are missing; `due` is the number that is next (docs/protocol.md R22). */
+export function stepGap(model: string, correlationId: bigint | string, due: number): ErrorInfo {
+  const message = `sequence ${correlationId} of model '${model}' waits for nereid_step ${due}: send the steps in order, none left out`;
+  return { code: 'INVALID_ARG', message, field: 'parameters.nereid_step', reason: 'step_gap' };
+}
+
+/** Of a numbered step that took effect so long ago that its answer is not kept any more (docs/protocol.md R22). */
+export function answerExpired(model: string, correlationId: bigint | string): ErrorInfo {
+  const message = `this nereid_step of sequence ${correlationId} of model '${model}' was done, and its answer is not kept any more`;
+  return { code: 'INVALID_ARG', message, field: 'parameters.nereid_step', reason: 'answer_expired' };
+}
+
+/** Bytes of UTF-8 of a correlation id that is a text. */
+export const CORRELATION_ID_BYTES_MAX = 128;
+
+/** Of a text for a correlation id that is longer than CORRELATION_ID_BYTES_MAX (sequence_id.h; there it is 501). */
+export const CORRELATION_ID_TOO_LONG: ErrorInfo = {
+  code: 'INVALID_ARG',
+  message: `string correlation ID cannot be longer than ${CORRELATION_ID_BYTES_MAX} characters`,
+  field: 'parameters.sequence_id',
+};
+
 /** Triton's text for a body, or its JSON, over the limit (http_server.cc), with the flag that raises it. */
 export function bodyTooLarge(bytes: number, bytes_max: number): ErrorInfo {
   const message =
