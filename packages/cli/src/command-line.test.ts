@@ -7,6 +7,7 @@ async function runLine(argv: readonly string[], exit: ExitCode = 0) {
   let err = '';
   const ran: (readonly [string, readonly string[]])[] = [];
   const checked: unknown[] = [];
+  const asked: unknown[] = [];
   const line: CommandLine = {
     version: '1.2.3',
     stdout: (text) => {
@@ -23,9 +24,17 @@ async function runLine(argv: readonly string[], exit: ExitCode = 0) {
       checked.push({ repositories, json, autoComplete, modelConfigName });
       return 4;
     },
+    listSequences: async (options) => {
+      asked.push(options);
+      return 1;
+    },
+    evictSequence: async (options) => {
+      asked.push(options);
+      return 1;
+    },
   };
   const exitCode = await runCommandLine(argv, line);
-  return { exitCode, out, err, ran, checked };
+  return { exitCode, out, err, ran, checked, asked };
 }
 
 describe('the command line', () => {
@@ -122,5 +131,24 @@ describe('the command line', () => {
     const { exitCode, out, err } = await runLine([]);
     expect([exitCode, out]).toEqual([2, '']);
     expect(err).toContain('Commands:');
+  });
+
+  it.each<[readonly string[], unknown]>([
+    [['ls'], { url: 'http://127.0.0.1:8000', json: false }],
+    [['ls', '--json', '--model=m', '--url', 'http://h:1'], { url: 'http://h:1', model: 'm', json: true }],
+    [['evict', 'gw-1:7'], { url: 'http://127.0.0.1:8000', session: 'gw-1:7' }],
+    [['evict', '--url=http://h:1', '--model=m', 'gw-1:7'], { url: 'http://h:1', model: 'm', session: 'gw-1:7' }],
+  ])('sequences %j asks a server and ends as that ends', async (argv, options) => {
+    expect(await runLine(['sequences', ...argv])).toMatchObject({ exitCode: 1, err: '', asked: [options] });
+  });
+
+  it.each<[readonly string[], RegExp]>([
+    [['ls', '--jsn'], /unknown option '--jsn': Did you mean --json\?/],
+    [['lst'], /unknown command 'lst': Did you mean ls\?/],
+    [['evict'], /missing required argument 'session'/],
+  ])('sequences %j is 2, with the nearest name', async (argv, text) => {
+    const { exitCode, err, asked } = await runLine(['sequences', ...argv]);
+    expect([exitCode, asked]).toEqual([2, []]);
+    expect(err).toMatch(text);
   });
 });

@@ -3,6 +3,8 @@ import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import { programHelp, runHelp } from './help.ts';
 import type { ModelsCheckOptions } from './models-check.ts';
 import type { RunCommand, RunHost } from './run.ts';
+import type { EvictOptions, ListOptions } from './sequences.ts';
+import { SERVER_URL } from './server-call.ts';
 
 export interface CommandLine {
   readonly version: string;
@@ -11,6 +13,8 @@ export interface CommandLine {
   /** Runs the command with the arguments that follow it. */
   readonly run: (command: RunCommand, argv: readonly string[]) => Promise<ExitCode>;
   readonly checkModels: (options: ModelsCheckOptions) => Promise<ExitCode>;
+  readonly listSequences: (options: ListOptions) => Promise<ExitCode>;
+  readonly evictSequence: (options: EvictOptions) => Promise<ExitCode>;
 }
 
 const RUN_COMMANDS: readonly RunCommand[] = ['serve', 'gateway', 'coordinator', 'worker'];
@@ -34,6 +38,7 @@ export async function runCommandLine(argv: readonly string[], line: CommandLine)
   const program = createProgram(line);
   for (const command of RUN_COMMANDS) addRun(command, program, line, end);
   addModels(program, line, end);
+  addSequences(program, line, end);
   try {
     await program.parseAsync([...argv], { from: 'user' });
     return exitCode;
@@ -105,4 +110,23 @@ function addModels(program: Command, line: CommandLine, end: End): void {
         );
       },
     );
+}
+
+function addSequences(program: Command, line: CommandLine, end: End): void {
+  const sequences = program.command('sequences').description('Look at the sequences that a server keeps');
+  const asked = (name: string) =>
+    sequences
+      .command(name)
+      .option('--url <url>', 'a server or gateway of the cluster', SERVER_URL)
+      .option('--model <name>', 'of this model alone');
+  asked('ls')
+    .description('List all sequences: where each is kept, its steps, how long it has been idle')
+    .option('--json', 'print JSON', false)
+    .action(async (flags: ListOptions) => end(await line.listSequences(flags)));
+  asked('evict')
+    .description("End a sequence; an admin call, so from elsewhere NEREID_ADMIN_KEY must have the server's --admin-key")
+    .argument('<session>', 'its session, as ls tells it')
+    .action(async (session: string, flags: Omit<EvictOptions, 'session'>) => {
+      end(await line.evictSequence({ ...flags, session }));
+    });
 }

@@ -12,7 +12,10 @@ export type ExitCode = (typeof EXIT_CODE)[keyof typeof EXIT_CODE];
 /** The table in `--help` and docs/flags.md: status and what it means. */
 export const EXIT_MEANINGS: readonly (readonly [status: number, meaning: string])[] = [
   [EXIT_CODE.stopped, 'stopped in order'],
-  [EXIT_CODE.failed, 'the start failed, or requests still ran when --exit-timeout-secs was over'],
+  [
+    EXIT_CODE.failed,
+    'the start failed, requests still ran when --exit-timeout-secs was over, or a server that was asked refused or did not answer',
+  ],
   [EXIT_CODE.usage, 'bad command line, variable or options file'],
   [
     EXIT_CODE.redis,

@@ -15,6 +15,7 @@ const EXAMPLES = `Examples:
   nereid coordinator --redis-url=redis://10.0.0.5 --model-repository=/models
   nereid worker --redis-url=redis://10.0.0.5 --model-repository=/models
   NEREID_LOG_OUTPUT=json nereid serve --config nereid.yaml
+  nereid sequences ls --url=http://10.0.0.7:8000
   curl localhost:8000/v2/health/ready`;
 
 /** `nereid --help`. */
@@ -32,6 +33,8 @@ Commands:
   coordinator            Run the role that queues requests and forms their batches
   worker                 Run the role that holds models and executes
   models check <folder>  Check the models of a repository without running them
+  sequences ls           List the sequences that a server keeps
+  sequences evict <id>   End one of them, by its session
 
 nereid <command> --help lists the options of a command.
 

@@ -6,6 +6,7 @@ import { createServer, startRole } from '@nereid/server';
 import { runCommandLine } from './command-line.ts';
 import { checkModels } from './models-check.ts';
 import { type RunHost, run } from './run.ts';
+import { evictSequence, listSequences } from './sequences.ts';
 import { STOP_SIGNALS } from './stop-signals.ts';
 
 const host: RunHost = {
@@ -32,6 +33,8 @@ const host: RunHost = {
   },
 };
 
+const caller = { ...host, fetch };
+
 // A reader of our output that goes away (`nereid serve | head`) must not end the server.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
@@ -41,6 +44,8 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   stderr: host.stderr,
   run: (command, argv) => run(command, argv, host),
   checkModels,
+  listSequences: (options) => listSequences(options, caller),
+  evictSequence: (options) => evictSequence(options, caller),
 });
 // Explicit, since after an expired exit timeout a running model would hold the process.
 process.exit(exitCode);

@@ -15,6 +15,7 @@ function httpOptions(options: Options): HttpOptions {
     maxInputBytes: options.httpMaxInputSize,
     ...(pattern === '' ? {} : { headerForwardPattern: pattern }),
     ...(options.httpRestrictedApi.length === 0 ? {} : { restrictedApi: options.httpRestrictedApi }),
+    ...(options.adminKey === '' ? {} : { adminKey: options.adminKey }),
     ...(cert === '' ? {} : { tls: { cert, key, ...(clientCa === '' ? {} : { clientCa }) } }),
     ...(options.httpCorsOrigin.length === 0 ? {} : { corsOrigins: options.httpCorsOrigin }),
   };

@@ -6,6 +6,8 @@ import { LIMITS } from './limits.ts';
 const http: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'HTTP', roles: GATEWAY };
 const ours: Pick<FlagMeta, 'topic' | 'roles' | 'ours'> = { ...http, ours: true };
 
+/** Printable ASCII without blanks at its ends, as a header carries it. */
+const HEADER_VALUE = /^(?:[!-~](?:[ -~]*[!-~])?)?$/;
 /** `*`, or scheme, host and port as browsers send them. */
 const ORIGIN = /^(?:\*|[a-z][a-z0-9+.-]*:\/\/[^\s/?#,]+)$/;
 
@@ -28,6 +30,18 @@ export const httpOptions = {
       form: '<api>,…:<header>=<value>',
       description:
         'APIs that answer only where the header has the value: health, metadata, inference, shared-memory, model-config, model-repository, statistics, trace, logging. Repeat it for several headers. Set it in the environment or the file, since any user of the machine sees command lines.',
+    }),
+  adminKey: z
+    .string()
+    .regex(HEADER_VALUE)
+    .default('')
+    .register(flagMetas, {
+      ...ours,
+      secret: true,
+      form: '<key>',
+      allowed: 'printable ASCII without blanks at its ends',
+      description:
+        "What admin calls (those of ours under `/nereid/` that change something) must have in the header `Nereid-Admin-Key`. Empty: only callers on the server's own machine may make them. Set it in the environment or the file, since any user of the machine sees command lines.",
     }),
   httpTlsCert: z
     .string()

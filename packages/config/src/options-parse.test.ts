@@ -72,6 +72,7 @@ describe('forms of a flag', () => {
   it('defaults are those of Triton', () => {
     expect(accept({})).toStrictEqual({
       id: 'triton',
+      adminKey: '',
       nodeId: '',
       exitOnError: true,
       exitTimeoutSecs: 30,

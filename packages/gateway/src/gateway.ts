@@ -16,8 +16,10 @@ import { createInfer } from './infer.ts';
 import { createKnownRecords } from './known-records.ts';
 import type { LeaveSignal } from './leave-signal.ts';
 import { createModelLookups, type ModelFound, type ModelLookup } from './model-lookup.ts';
+import { createOwnerQuestions } from './owner-questions.ts';
 import { createPending } from './pending.ts';
 import { resendTimes } from './resend.ts';
+import { createSequences, type Sequences } from './sequences.ts';
 import { createStatistics, type Statistics } from './statistics.ts';
 import type { TraceSampler } from './trace-settings.ts';
 
@@ -79,6 +81,7 @@ export interface Gateway {
   /** A READY version with its record, or Triton's error for it. */
   model(name: string, version?: string): ModelLookup;
   readonly statistics: Statistics;
+  readonly sequences: Sequences;
   /** To be told of requests that begin to come for a model with `closesEarly`. */
   readonly coming: Pick<ComingRequests, 'begin'>;
   /** No longer ready, and refuses new requests; those it holds go on. Idempotent. */
@@ -118,7 +121,10 @@ export function createGateway(options: GatewayOptions): Gateway {
     times,
     limits: options.limits,
   });
-  const statistics = createStatistics({ id, clock, mailbox, directory, models, wait_ms: times.ownerless_wait_ms });
+  const questions = createOwnerQuestions({ id, clock, mailbox, directory, models });
+  const asking = { clock, directory, models, questions, wait_ms: times.ownerless_wait_ms };
+  const statistics = createStatistics(asking);
+  const sequences = createSequences(asking);
   const unwatch = directory.watch((change) => {
     if (change.type === 'owner') infer.ownerChanged(change.model);
     else if (change.type === 'record') records.changed(change.model);
@@ -149,10 +155,11 @@ export function createGateway(options: GatewayOptions): Gateway {
         infer.missing(message);
         break;
       case 'stale':
-        if (!statistics.stale(message)) infer.stale(message);
+        if (!questions.stale(message)) infer.stale(message);
         break;
       case 'counted':
-        statistics.counted(message);
+      case 'listed':
+        questions.answered(message);
         break;
       case 'moved':
         infer.moved(message);
@@ -193,7 +200,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     closed = true;
     pending.settleAll(STOPPED);
     infer.close();
-    statistics.close();
+    questions.close();
     unwatch();
     unlisten();
     await mailbox.close();
@@ -224,7 +231,8 @@ export function createGateway(options: GatewayOptions): Gateway {
     ready: () => !stopping && (options.strictReadiness === false || (isCoordinated() && models.allReady())),
     modelReady: (name, version) => !stopping && models.ready(name, version),
     model: (name, version = '') => models.find(name, version),
-    statistics: { of: statistics.of },
+    statistics,
+    sequences,
     coming,
     servedModels: models.served,
     drain,

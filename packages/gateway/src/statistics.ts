@@ -1,17 +1,9 @@
 import type { ModelRecord } from '@nereid/config';
-import {
-  type CountedMessage,
-  compareEpochs,
-  type Epoch,
-  type ErrorInfo,
-  type ProcessId,
-  STOPPING,
-  type StaleMessage,
-  type VersionStatistics,
-} from '@nereid/protocol';
-import { type Clock, createAtMost, type Timer } from '@nereid/runtime';
-import type { Directory, Mailbox } from '@nereid/transport';
+import { type ErrorInfo, STOPPING, type VersionStatistics } from '@nereid/protocol';
+import { type Clock, createAtMost } from '@nereid/runtime';
+import type { Directory } from '@nereid/transport';
 import { type ModelLookups, versionRefusal } from './model-lookup.ts';
+import type { OwnerQuestions } from './owner-questions.ts';
 import type { Result } from './result.ts';
 
 /** Callers at a time; one more is refused. */
@@ -20,10 +12,6 @@ const CALLS_MAX = 256;
 const OPEN_MAX = 64;
 /** Versions that one question asks after, so that its answer has an end. */
 const VERSIONS_MAX = 32;
-/** A question is put again after this: it or its answer may be lost. */
-const AGAIN_MS = 500;
-/** The same where nobody owns the model now, or the one asked does not know yet. */
-const OWNERLESS_AGAIN_MS = 100;
 
 const BUSY: ErrorInfo = { code: 'UNAVAILABLE', message: 'too many requests for statistics at a time; try again' };
 
@@ -39,21 +27,11 @@ export interface Statistics {
   of(name: string, version: string): Promise<StatisticsAnswer>;
 }
 
-/** The same with what its gateway hands on to it. */
-export interface StatisticsQuestions extends Statistics {
-  counted(message: CountedMessage): void;
-  /** Whether it answers one of these questions, no longer or not yet to be answered there. */
-  stale(message: StaleMessage): boolean;
-  /** Ends all that waits. */
-  close(): void;
-}
-
 export interface StatisticsParts {
-  readonly id: ProcessId;
   readonly clock: Clock;
-  readonly mailbox: Mailbox;
   readonly directory: Directory<ModelRecord>;
   readonly models: Pick<ModelLookups, 'find'>;
+  readonly questions: OwnerQuestions;
   /** How long a caller waits, in all. */
   readonly wait_ms: number;
 }
@@ -66,75 +44,16 @@ interface Wanted {
 
 type Choice = Result<readonly Wanted[]>;
 
-/** Put to the model's owner, again and again until it is answered or its time is over. */
-interface Question extends Wanted {
-  readonly untilUs: number;
-  /** Of all its copies to one owner. */
-  id: string;
-  /** Under which it was asked last. */
-  epoch: Epoch | undefined;
-  timer: Timer | undefined;
-  /** Undefined: nobody told in time. */
-  readonly resolve: (counted: readonly VersionStatistics[] | undefined) => void;
-}
-
-export function createStatistics(parts: StatisticsParts): StatisticsQuestions {
-  const { clock, mailbox, directory, models, wait_ms } = parts;
-  const questions = new Map<string, Question>();
+export function createStatistics(parts: StatisticsParts): Statistics {
+  const { clock, directory, models, questions, wait_ms } = parts;
   let calls = 0;
-  let ids = 0;
-  let closed = false;
 
-  const nextId = () => `${parts.id}:c${++ids}`;
-
-  const end = (question: Question, counted: readonly VersionStatistics[] | undefined) => {
-    questions.delete(question.id);
-    question.timer?.cancel();
-    question.resolve(counted);
+  /** Undefined: nobody told in time. */
+  const ask = async ({ model, versions }: Wanted, untilUs: number) => {
+    const answer = await questions.ask(model, untilUs, (epoch, id) => ({ kind: 'count', model, epoch, id, versions }));
+    if (answer === 'gone') return [];
+    return answer !== 'silent' && answer.kind === 'counted' ? answer.versions : undefined;
   };
-
-  const put = (question: Question) => {
-    const { model, versions, untilUs } = question;
-    const nowUs = clock.nowUs();
-    if (closed || nowUs >= untilUs) {
-      end(question, undefined);
-      return;
-    }
-    // Unloaded meanwhile.
-    if (!models.find(model, '').ok) {
-      end(question, []);
-      return;
-    }
-    const epoch = directory.owner(model);
-    if (epoch !== undefined) {
-      address(question, epoch);
-      mailbox.send(epoch.owner, { kind: 'count', model, epoch, id: question.id, versions });
-    }
-    putAgain(question, epoch === undefined ? OWNERLESS_AGAIN_MS : AGAIN_MS);
-  };
-
-  /** A new owner gets it under a new id: what the one before still answers is an older truth. */
-  const address = (question: Question, epoch: Epoch) => {
-    if (question.epoch !== undefined && compareEpochs(question.epoch, epoch) !== 0) {
-      questions.delete(question.id);
-      question.id = nextId();
-      questions.set(question.id, question);
-    }
-    question.epoch = epoch;
-  };
-
-  const putAgain = (question: Question, afterMs: number) => {
-    question.timer?.cancel();
-    const atUs = Math.min(clock.nowUs() + afterMs * 1000, question.untilUs);
-    question.timer = clock.at(atUs, () => put(question));
-  };
-
-  const ask = ({ model, versions }: Wanted, untilUs: number) =>
-    new Promise<readonly VersionStatistics[] | undefined>((resolve) => {
-      const question = { model, versions, untilUs, id: nextId(), epoch: undefined, timer: undefined, resolve };
-      questions.set(question.id, question);
-      put(question);
-    });
 
   const readyVersions = (model: string): readonly string[] => {
     const found = models.find(model, '');
@@ -168,7 +87,7 @@ export function createStatistics(parts: StatisticsParts): StatisticsQuestions {
 
   return {
     async of(name, version) {
-      if (closed) return { ok: false, error: STOPPING };
+      if (questions.closed) return { ok: false, error: STOPPING };
       if (calls >= CALLS_MAX) return { ok: false, error: BUSY };
       const wanted = name === '' ? all() : chosen(name, version);
       if (!wanted.ok) return wanted;
@@ -180,19 +99,6 @@ export function createStatistics(parts: StatisticsParts): StatisticsQuestions {
       } finally {
         calls--;
       }
-    },
-    counted({ id, versions }) {
-      const question = questions.get(id);
-      if (question !== undefined) end(question, versions);
-    },
-    stale({ id }) {
-      const question = questions.get(id);
-      if (question !== undefined) putAgain(question, OWNERLESS_AGAIN_MS);
-      return question !== undefined;
-    },
-    close() {
-      closed = true;
-      for (const question of [...questions.values()]) end(question, undefined);
     },
   };
 }

@@ -45,14 +45,13 @@ export {
 } from './job-data.ts';
 export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
 export type { JsonScalar } from './json-reader.ts';
+export type { ListedSequence, SequencePlace } from './listed-sequence.ts';
 export {
   type AnswerTimes,
   type BatchTiming,
   type Bind,
   type CancelMessage,
   type ControlMessage,
-  type CountedMessage,
-  type CountMessage,
   compareEpochs,
   DEADLINE_SLACK_MS,
   type DescribedMessage,
@@ -93,6 +92,13 @@ export {
 } from './message.ts';
 export { decodeMessage, encodeMessage } from './message-codec.ts';
 export { type GrpcRequestLimits, RESPONSES_COUNTED_MAX, type RequestLimits } from './protocol-limits.ts';
+export type {
+  CountedMessage,
+  CountMessage,
+  EvictMessage,
+  ListedMessage,
+  ListMessage,
+} from './question-messages.ts';
 export {
   ANSWER_REFUSED,
   answerExpired,

@@ -286,6 +286,28 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
       { maxLength: 2 },
     ),
   }),
+  list: fc.record({ kind: fc.constant('list' as const), ...addressed, id: name, after: text, limit: fc.nat() }),
+  evict: fc.record({ kind: fc.constant('evict' as const), ...addressed, id: name, session: text }),
+  listed: fc.record({
+    kind: fc.constant('listed' as const),
+    model: name,
+    id: name,
+    sequences: fc.array(
+      fc.record({
+        version: name,
+        session: text,
+        correlationId: fc.oneof(fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }), text),
+        place: fc.option(fc.record({ worker: name, instance: fc.nat(), instanceName: text, slot: fc.nat() })),
+        backlog: integer,
+        steps: fc.nat(),
+        waiting: fc.nat(),
+        idleUs: fc.maxSafeNat(),
+        ageUs: fc.maxSafeNat(),
+      }),
+      { maxLength: 3 },
+    ),
+    more: fc.boolean(),
+  }),
 };
 /** Their numbers in frames. */
 const INFER = 1;

@@ -43,6 +43,9 @@ const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
   missing: 14,
   count: 15,
   counted: 16,
+  list: 17,
+  evict: 18,
+  listed: 19,
 };
 const KINDS = new Map(Object.entries(KIND_NUMBERS).map(([kind, number]) => [number, kind as MessageKind]));
 

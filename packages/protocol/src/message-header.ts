@@ -29,6 +29,7 @@ import {
   text,
 } from './frame-reader.ts';
 import type { InferResponse, Parameters, ParameterValue } from './infer.ts';
+import type { ListedSequence, SequencePlace } from './listed-sequence.ts';
 import {
   type BatchTiming,
   type Bind,
@@ -234,6 +235,19 @@ const versionStatistics: FrameReader<VersionStatistics> = (value, body) => {
   return queue === undefined ? members : { ...members, queue: queueStatistics(queue, body) };
 };
 
+const place = record<SequencePlace>({ worker: text, instance: count, instanceName: text, slot: count });
+const listed = record<ListedSequence>({
+  version: text,
+  session: text,
+  correlationId,
+  place: nullable(place),
+  backlog: integer,
+  steps: count,
+  waiting: count,
+  idleUs: count,
+  ageUs: count,
+});
+
 function kindOf<K extends MessageKind>(kind: K): FrameReader<K> {
   return () => kind;
 }
@@ -322,4 +336,7 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
   running: record({ kind: kindOf('running'), model: text, streams }),
   count: record({ kind: kindOf('count'), model: text, epoch, id: text, versions: list(text) }),
   counted: record({ kind: kindOf('counted'), model: text, id: text, versions: list(versionStatistics) }),
+  list: record({ kind: kindOf('list'), model: text, epoch, id: text, after: text, limit: count }),
+  evict: record({ kind: kindOf('evict'), model: text, epoch, id: text, session: text }),
+  listed: record({ kind: kindOf('listed'), model: text, id: text, sequences: list(listed), more: flag }),
 };

@@ -5,7 +5,7 @@
  */
 import type { CarriedOutcome, CarriedRequest } from './blob.ts';
 import type { ErrorInfo } from './error.ts';
-import type { VersionStatistics } from './statistics.ts';
+import type { CountedMessage, CountMessage, EvictMessage, ListedMessage, ListMessage } from './question-messages.ts';
 
 /** `gw-…`, `co-…`, `wk-…`: a role and random letters, new at each start. */
 export type ProcessId = string;
@@ -16,7 +16,7 @@ export interface Epoch {
   readonly owner: ProcessId;
 }
 
-interface ModelMessage {
+export interface ModelMessage {
   readonly model: string;
   readonly epoch: Epoch;
 }
@@ -355,22 +355,6 @@ export interface ControlMessage extends ModelMessage {
   readonly contentHash: string;
 }
 
-/** gateway → owner: tell me what you have counted of these versions of the model. */
-export interface CountMessage extends ModelMessage {
-  readonly kind: 'count';
-  /** `{gateway id}:c{n}`, new at each send. */
-  readonly id: string;
-  readonly versions: readonly string[];
-}
-
-/** owner → gateway: answers `count`; a version that it does not serve is left out. */
-export interface CountedMessage {
-  readonly kind: 'counted';
-  readonly model: string;
-  readonly id: string;
-  readonly versions: readonly VersionStatistics[];
-}
-
 export type Message =
   | InferMessage
   | CancelMessage
@@ -387,7 +371,10 @@ export type Message =
   | ControlMessage
   | RunningMessage
   | CountMessage
-  | CountedMessage;
+  | CountedMessage
+  | ListMessage
+  | EvictMessage
+  | ListedMessage;
 
 export type MessageKind = Message['kind'];
 

@@ -60,6 +60,7 @@ function checkHttp(http: HttpOptions): void {
   for (const name of ['restrictedApi', 'corsOrigins'] as const) {
     if (http[name] !== undefined && !isTexts(http[name])) throw wrong(`http.${name}`, 'an array of texts');
   }
+  if (http.adminKey !== undefined && !isTexts([http.adminKey])) throw wrong('http.adminKey', 'a text');
   // What only its user can judge: a pattern, a list, files.
   httpSettings(http);
 }

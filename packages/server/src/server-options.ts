@@ -20,6 +20,8 @@ export interface HttpOptions extends ListenerOptions {
   readonly tls?: TlsFileOptions;
   /** Origins whose web pages may call, or `*`; none by default. */
   readonly corsOrigins?: readonly string[];
+  /** What calls of ours that change something must have in the header `Nereid-Admin-Key`; by default only callers on this machine may make them. */
+  readonly adminKey?: string;
 }
 
 /** Files in PEM; they are read again when they change. */

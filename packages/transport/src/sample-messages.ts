@@ -177,6 +177,38 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
       },
     ],
   },
+  list: { kind: 'list', model: 'm', epoch: EPOCH, id: 'gw-1:c2', after: 'gw-1:7', limit: 100 },
+  evict: { kind: 'evict', model: 'm', epoch: EPOCH, id: 'gw-1:c3', session: 'gw-1:7' },
+  listed: {
+    kind: 'listed',
+    model: 'm',
+    id: 'gw-1:c2',
+    sequences: [
+      {
+        version: '3',
+        session: 'gw-1:10',
+        correlationId: 18446744073709551615n,
+        place: { worker: 'wk-1', instance: 1, instanceName: 'm_0_1', slot: 2 },
+        backlog: -1,
+        steps: 4,
+        waiting: 2,
+        idleUs: 1_500,
+        ageUs: 2_500_000,
+      },
+      {
+        version: '3',
+        session: 'gw-2:7',
+        correlationId: 'é',
+        place: null,
+        backlog: 3,
+        steps: 0,
+        waiting: 1,
+        idleUs: 0,
+        ageUs: 20,
+      },
+    ],
+    more: true,
+  },
 };
 
 export function sampleMessages(): readonly Message[] {

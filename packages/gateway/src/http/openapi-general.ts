@@ -1,3 +1,4 @@
+import { SEQUENCES_LISTED_MAX } from '../sequences.ts';
 import { JOB_ERROR_RESPONSE, jsonBody, jsonResponse, type Operation, operation } from './openapi-parts.ts';
 import { type Schema, schemaRef } from './openapi-schemas.ts';
 
@@ -13,7 +14,14 @@ const wait: Schema = {
 };
 const named = (name: string): Schema => ({ name, in: 'path', required: true, schema: { type: 'string' } });
 
-type Route = readonly [path: string, method: 'get' | 'post', of: Omit<Operation, 'id'>];
+const ofModel: Schema = {
+  name: 'model',
+  in: 'query',
+  description: 'This model alone.',
+  schema: { type: 'string', minLength: 1 },
+};
+
+type Route = readonly [path: string, method: 'get' | 'post' | 'delete', of: Omit<Operation, 'id'>];
 
 const object: Schema = { type: 'object' };
 const list: Schema = { type: 'array', items: object };
@@ -42,10 +50,53 @@ const ROUTES: readonly Route[] = [
     {
       tag: SERVER,
       summary: 'What queues hold, and the batches that they have formed',
-      parameters: [
-        { name: 'model', in: 'query', description: 'This model alone.', schema: { type: 'string', minLength: 1 } },
-      ],
+      parameters: [ofModel],
       success: jsonResponse('Queues by model and version.', schemaRef('Queues')),
+      failure: JOB_ERROR_RESPONSE,
+    },
+  ],
+  [
+    '/nereid/v1/sequences',
+    'get',
+    {
+      tag: SERVER,
+      summary: 'The sequences that are kept, where, and since when',
+      parameters: [
+        ofModel,
+        {
+          name: 'limit',
+          in: 'query',
+          description: 'How many at most; 100 unless given.',
+          schema: { type: 'integer', minimum: 1, maximum: SEQUENCES_LISTED_MAX },
+        },
+        {
+          name: 'after',
+          in: 'query',
+          description: '`next` of an earlier answer: those behind it.',
+          schema: { type: 'string', pattern: '^[^/]+/.*$' },
+        },
+      ],
+      success: jsonResponse('Sequences by model and session.', schemaRef('Sequences')),
+      failure: JOB_ERROR_RESPONSE,
+    },
+  ],
+  [
+    '/nereid/v1/sequences/{session}',
+    'delete',
+    {
+      tag: SERVER,
+      summary: 'Ends a sequence: its waiting steps fail, its slot is free',
+      parameters: [
+        named('session'),
+        ofModel,
+        {
+          name: 'Nereid-Admin-Key',
+          in: 'header',
+          description: 'What the server was started with as --admin-key, if it was.',
+          schema: { type: 'string' },
+        },
+      ],
+      success: jsonResponse('What it was.', schemaRef('Sequence')),
       failure: JOB_ERROR_RESPONSE,
     },
   ],

@@ -112,6 +112,32 @@ export const GENERAL_SCHEMAS: Readonly<Record<string, Schema>> = {
     required: ['queues'],
     properties: { queues: { type: 'array', items: schemaRef('Queue') } },
   },
+  Sequences: {
+    type: 'object',
+    required: ['sequences'],
+    properties: {
+      sequences: { type: 'array', items: schemaRef('Sequence') },
+      next: { type: 'string', description: 'There may be more: ask with it as `after`.' },
+    },
+  },
+  Sequence: {
+    type: 'object',
+    required: ['model', 'version', 'sequence_id', 'session', 'steps', 'waiting', 'idle_ms', 'age_ms'],
+    properties: {
+      model: { type: 'string' },
+      version: { type: 'string' },
+      sequence_id: { type: ['integer', 'string'], description: 'Its correlation id.' },
+      session: { type: 'string', description: 'Names this run of it.' },
+      worker: { type: 'string' },
+      instance: { type: 'string' },
+      slot: amount,
+      backlog: { ...amount, description: 'In place of the three before: its place among those that wait for a slot.' },
+      steps: { ...amount, description: 'Done so far.' },
+      waiting: { ...amount, description: 'Steps that wait for their turn.' },
+      idle_ms: { type: 'number', minimum: 0, description: 'Since its last step came.' },
+      age_ms: { type: 'number', minimum: 0, description: 'Since it began, or its present owner learned of it.' },
+    },
+  },
   Queue: {
     type: 'object',
     required: [

@@ -4,10 +4,12 @@ import { apiCategory } from './api-category.ts';
 import { sendError } from './errors.ts';
 import { sendOwnError } from './jobs-error.ts';
 
-type Handler = (request: FastifyRequest, reply: FastifyReply) => void;
+export type Handler = (request: FastifyRequest, reply: FastifyReply) => void;
+
+export type Method = 'GET' | 'POST' | 'DELETE';
 
 /** A path as the router has it, with what answers there. */
-export type Route = readonly ['GET' | 'POST', string, Handler];
+export type Route = readonly [Method, string, Handler];
 
 const FORBIDDEN_STATUS = 403;
 /** Our own routes answer with the code beside the text. */

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { RestrictedApis } from '../restricted.ts';
+import type { RestrictedApis, RestrictedKey } from '../restricted.ts';
+import { admitRoute } from './admin-calls.ts';
 import { sendError, sendJson } from './errors.ts';
 import { generate, generateStream } from './generate.ts';
 import { live, modelReady, ready } from './health.ts';
@@ -11,6 +12,7 @@ import { createOpenApi } from './openapi.ts';
 import { queues } from './queues.ts';
 import { loadModel, repositoryIndex, unloadModel } from './repository.ts';
 import { type Route, restrictRoute } from './restrict-routes.ts';
+import { evictSequence, sequences } from './sequences.ts';
 import type { ServicesContext } from './services-context.ts';
 import { sharedMemoryRoutes } from './shared-memory-routes.ts';
 import { allStatistics, modelStatistics } from './statistics.ts';
@@ -21,6 +23,8 @@ export interface RoutesContext extends InferContext, JobsContext, ServicesContex
   readonly version: string;
   /** The groups of routes that need a key. */
   readonly restricted: RestrictedApis;
+  /** What admin calls must bring; undefined where only callers on this machine may make them. */
+  readonly adminKey: RestrictedKey | undefined;
 }
 
 /** Anything but nothing: the router would take an empty name too. */
@@ -28,6 +32,7 @@ const MODEL = '/v2/models/:model(^.+$)';
 /** Digits only: any other version is an unknown path. */
 const VERSION = `${MODEL}/versions/:version(^[0-9]+$)`;
 const JOB = '/v2/jobs/:job(^.+$)';
+const SEQUENCES = '/nereid/v1/sequences';
 /** Of the repository as a whole, and of one of its parts by name. */
 const REPOSITORY = '/v2/repository';
 const NAMED_REPOSITORY = `${REPOSITORY}/:repository(^.+$)`;
@@ -65,6 +70,8 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['GET', `${JOB}/result`, (request, reply) => jobResult(context, request, reply)],
     ...sharedMemoryRoutes(context),
     ['GET', '/nereid/v1/queues', (request, reply) => queues(gateway, request, reply)],
+    ['GET', SEQUENCES, (request, reply) => sequences(gateway, request, reply)],
+    ['DELETE', `${SEQUENCES}/:session(^.+$)`, (request, reply) => evictSequence(gateway, request, reply)],
     ['GET', '/openapi.json', (_request, reply) => openApi.sendDocument(reply)],
     ['GET', '/openapi', (_request, reply) => openApi.sendPage(reply)],
     ...settingRoutes(context),
@@ -97,7 +104,9 @@ export function addRoutes(app: FastifyInstance, context: RoutesContext): void {
   const table = routeTable(context);
   const { restricted } = context;
   for (const [method, url, handler] of table) {
-    app.route({ method, url, handler: restrictRoute(restricted, samplePath(url), handler) });
+    const path = samplePath(url);
+    const admitted = admitRoute(context.adminKey, method, path, handler);
+    app.route({ method, url, handler: restrictRoute(restricted, path, admitted) });
   }
 
   const known = [...new Set(table.map(([, url]) => pathPattern(url)))].map(fullMatch);

@@ -15,6 +15,7 @@ import { listenerUrl } from '../listener-url.ts';
 import type { RestrictedApis } from '../restricted.ts';
 import type { Services } from '../services.ts';
 import { createSharedMemory, type SharedMemory } from '../shared-memory.ts';
+import { adminKey } from './admin-calls.ts';
 import { createClientErrorHandler } from './client-error.ts';
 import { createClientSignals } from './client-signal.ts';
 import { trackConnections } from './connections.ts';
@@ -45,6 +46,8 @@ export interface HttpServerOptions {
   readonly maxInputBytes: number;
   /** Groups of routes that need a key; none without it. */
   readonly restricted?: RestrictedApis | undefined;
+  /** Of calls of ours that write; without it only callers on this machine may make them. */
+  readonly adminKey?: string | undefined;
   /** Headers that models see as parameters of infer requests; none without it. */
   readonly forwards?: ForwardsHeader | undefined;
   /** Serves HTTP over TLS only. */
@@ -117,6 +120,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       bytes_max: options.maxInputBytes,
     },
     restricted: options.restricted ?? new Map(),
+    adminKey: adminKey(options.adminKey),
     forwards: options.forwards,
     sharedMemory: options.sharedMemory ?? createSharedMemory(false),
     openBytes: createRequestBytes(options.bytesInFlight ?? createBytesInFlight(LIMITS.bytes_in_flight_max)),

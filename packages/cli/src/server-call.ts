@@ -1,0 +1,91 @@
+import { EXIT_CODE, type ExitCode } from './exit-code.ts';
+import type { WriteText } from './log-destination.ts';
+
+/** What a command that asks a server takes from the process that it runs in. */
+export interface CallHost {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly fetch: (url: URL, init: RequestInit) => Promise<Response>;
+  readonly stdout: WriteText;
+  readonly stderr: WriteText;
+}
+
+export interface ServerCall {
+  /** For its error lines, e.g. `sequences ls`. */
+  readonly command: string;
+  /** Of the server, as `--url` has it. */
+  readonly url: string;
+  readonly method: 'GET' | 'DELETE';
+  readonly path: string;
+  /** What is undefined is left out. */
+  readonly query?: Readonly<Record<string, string | undefined>>;
+}
+
+export type ServerAnswer =
+  | { readonly ok: true; readonly body: unknown }
+  | { readonly ok: false; readonly exitCode: ExitCode };
+
+export const SERVER_URL = 'http://127.0.0.1:8000';
+/** Of a whole call. */
+const CALL_MS_MAX = 30_000;
+const ADMIN_KEY_VARIABLE = 'NEREID_ADMIN_KEY';
+
+/**
+ * Asks a server's HTTP API for JSON; writes what goes wrong as one line on standard error. The admin key, where the
+ * environment has one, goes along: not on the command line, which any user of the machine sees.
+ */
+export async function callServer(
+  { command, url, method, path, query = {} }: ServerCall,
+  host: CallHost,
+): Promise<ServerAnswer> {
+  const fail = (text: string, exitCode: ExitCode = EXIT_CODE.failed): ServerAnswer => {
+    host.stderr(`nereid ${command}: ${text.replace(/\s*[\r\n]+\s*/g, ' ')}\n`);
+    return { ok: false, exitCode };
+  };
+  const target = targetOf(url, path, query);
+  if (target === undefined) {
+    return fail(`--url=${url} is no URL of a server: give one like ${SERVER_URL}`, EXIT_CODE.usage);
+  }
+  const key = host.env[ADMIN_KEY_VARIABLE];
+  let response: Response;
+  let text: string;
+  try {
+    const headers: Record<string, string> = key === undefined || key === '' ? {} : { 'Nereid-Admin-Key': key };
+    response = await host.fetch(target, { method, headers, signal: AbortSignal.timeout(CALL_MS_MAX) });
+    text = await response.text();
+  } catch (failure) {
+    return fail(`no server answers at ${url} (${reasonOf(failure)}): start one, or name another by --url`);
+  }
+  const body = parsed(text);
+  if (response.ok && body !== undefined) return { ok: true, body };
+  const { error } = (body ?? {}) as { readonly error?: unknown };
+  return fail(
+    typeof error === 'string' ? error : `${url} answered ${response.status}: is it a Nereid server's HTTP port?`,
+  );
+}
+
+function targetOf(url: string, path: string, query: Readonly<Record<string, string | undefined>>): URL | undefined {
+  try {
+    const base = new URL(url);
+    if (!/^https?:$/.test(base.protocol)) return undefined;
+    const target = new URL(base.pathname.replace(/\/+$/, '') + path, base);
+    for (const [name, value] of Object.entries(query)) if (value !== undefined) target.searchParams.set(name, value);
+    return target;
+  } catch {
+    return undefined;
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** `fetch` says only that it failed; what it met is its cause. */
+function reasonOf(failure: unknown): string {
+  const { cause, message } = failure as { readonly cause?: unknown; readonly message?: unknown };
+  const { code, message: why } = (cause ?? {}) as { readonly code?: unknown; readonly message?: unknown };
+  return String(code ?? why ?? message ?? failure);
+}

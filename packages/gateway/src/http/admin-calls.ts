@@ -1,0 +1,53 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { BlockList, isIPv6 } from 'node:net';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { bringsKey, type RestrictedKey, restrictedKey } from '../restricted.ts';
+import { sendOwnError } from './jobs-error.ts';
+import type { Handler, Method } from './restrict-routes.ts';
+
+const HEADER = 'Nereid-Admin-Key';
+const FORBIDDEN_STATUS = 403;
+/** Our own routes that change something; what Triton serves has `--http-restricted-api`. */
+const OWN = /^\/nereid\//;
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
+LOOPBACK.addAddress('::1', 'ipv6');
+
+/** What a proxy adds to what it passes on: the connection is its own then, not the caller's. */
+const FORWARDED = ['forwarded', 'x-forwarded-for'];
+
+/** What admin calls must bring; undefined where only callers on this machine may make them. */
+export function adminKey(value: string | undefined): RestrictedKey | undefined {
+  return value === undefined || value === '' ? undefined : restrictedKey(HEADER, value);
+}
+
+/**
+ * The handler of a path, which is asked only where the caller may: each call of ours that writes is an admin call,
+ * taken with the key of `--admin-key`, or without one from this machine alone. All others' handlers are given back as they are.
+ */
+export function admitRoute(key: RestrictedKey | undefined, method: Method, path: string, handler: Handler): Handler {
+  if (method === 'GET' || !OWN.test(path)) return handler;
+  return (request, reply) => {
+    if (key === undefined ? isLocal(request) : bringsKey(key, headerOf(request.headers))) handler(request, reply);
+    else refuse(reply, key === undefined);
+  };
+}
+
+function headerOf(headers: IncomingHttpHeaders): string | undefined {
+  const given = headers[HEADER.toLowerCase()];
+  return Array.isArray(given) ? given.join(', ') : given;
+}
+
+function isLocal({ headers, socket }: FastifyRequest): boolean {
+  const { remoteAddress } = socket;
+  if (remoteAddress === undefined || FORWARDED.some((name) => headers[name] !== undefined)) return false;
+  return LOOPBACK.check(remoteAddress, isIPv6(remoteAddress) ? 'ipv6' : 'ipv4');
+}
+
+function refuse(reply: FastifyReply, isKeyless: boolean): void {
+  const message = isKeyless
+    ? `this call is taken from the server's own machine only; start it with --admin-key to take it from elsewhere with the header ${HEADER}`
+    : `this call needs the key of --admin-key in the header ${HEADER}`;
+  sendOwnError(reply, { code: 'INVALID_ARG', message, field: HEADER }, FORBIDDEN_STATUS);
+}

@@ -1,0 +1,49 @@
+/** What gateways ask owners of models beside requests, and what these tell them. */
+import type { ListedSequence } from './listed-sequence.ts';
+import type { ModelMessage } from './message.ts';
+import type { VersionStatistics } from './statistics.ts';
+
+/** gateway → owner: tell me what you have counted of these versions of the model. */
+export interface CountMessage extends ModelMessage {
+  readonly kind: 'count';
+  /** `{gateway id}:c{n}`, of all copies to one owner. */
+  readonly id: string;
+  readonly versions: readonly string[];
+}
+
+/** owner → gateway: answers `count`; a version that it does not serve is left out. */
+export interface CountedMessage {
+  readonly kind: 'counted';
+  readonly model: string;
+  readonly id: string;
+  readonly versions: readonly VersionStatistics[];
+}
+
+/** gateway → owner: tell me of the sequences that you keep. */
+export interface ListMessage extends ModelMessage {
+  readonly kind: 'list';
+  /** As of `count`. */
+  readonly id: string;
+  /** Of those behind this session, by the text of their sessions; '' for all. */
+  readonly after: string;
+  /** How many to tell at most. */
+  readonly limit: number;
+}
+
+/** gateway → owner: end this sequence; `listed` answers with what it was, or with nothing where there is none. */
+export interface EvictMessage extends ModelMessage {
+  readonly kind: 'evict';
+  /** As of `count`. */
+  readonly id: string;
+  readonly session: string;
+}
+
+/** owner → gateway: answers `list` and `evict`. */
+export interface ListedMessage {
+  readonly kind: 'listed';
+  readonly model: string;
+  readonly id: string;
+  readonly sequences: readonly ListedSequence[];
+  /** There are more behind the last. */
+  readonly more: boolean;
+}
