@@ -18,14 +18,15 @@ export interface BatchTimes {
 }
 
 /** `limited`: as `single`, and it waits for resources of the rate limiter. `exact`: see `instanceDepth`. */
-export type ExecutionKind = 'single' | 'limited' | 'batches' | 'exact' | 'streams';
+export type ExecutionKind = 'single' | 'limited' | 'batches' | 'exact' | 'streams' | 'sequences';
 
 /**
  * How many batches an instance holds at a time, running and waiting in its worker, by what a batch
  * takes on average.
  *
  * A model of streams one: behind a stream a batch could wait without an end. One with priorities, queue
- * time-outs or bounds of its queue one too: they are exact only for what still waits here. Else with dynamic batching two,
+ * time-outs or bounds of its queue one too: they are exact only for what still waits here. One of sequences too: the
+ * next steps of those that run may go into the next batch. Else with dynamic batching two,
  * of which the scheduler gives the second only to a batch that cannot grow: others wait in the queue,
  * where they can. Else there is nothing to gain by waiting here but the choice of instance and a late
  * cancel, and an instance that must wait for the next message idles for longer than a small model
@@ -37,12 +38,17 @@ export type ExecutionKind = 'single' | 'limited' | 'batches' | 'exact' | 'stream
  * `times` is undefined before the first batch.
  */
 export function instanceDepth(kind: ExecutionKind, times: BatchTimes | undefined): number {
-  if (kind === 'streams' || kind === 'exact') return 1;
+  if (isOne(kind)) return 1;
   if (kind === 'batches') return DEPTH_BATCHING;
   if (kind === 'limited') return DEPTH_LIMITED;
   if (times === undefined || times.runUs <= 0) return DEPTH_MIN;
   const aheadUs = AHEAD_US + Math.min(WAY_US_MAX, Math.max(0, times.wayUs));
   return Math.min(INSTANCE_DEPTH_MAX, Math.max(DEPTH_MIN, Math.floor(aheadUs / times.runUs)));
+}
+
+/** Where an instance holds one batch whatever is set. */
+export function isOne(kind: ExecutionKind): boolean {
+  return kind === 'streams' || kind === 'exact' || kind === 'sequences';
 }
 
 /** The means move by an eighth of each difference, so that one slow batch does not set the depth. */

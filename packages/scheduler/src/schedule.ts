@@ -46,16 +46,19 @@ export type InstanceKey = string;
 export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'arrived'; readonly request: R }
   /**
-   * A request whose batch did not run and is lost: it is first in its level, and never refused. It decides
-   * nothing by itself, so that those of one batch may share the next: another event follows the last of them.
+   * A request whose batch did not run and is lost: it is first in its level, or session, and never refused. It decides
+   * nothing by itself, so that those of one batch may share the next: another event follows the last of them. With a
+   * START the session has not begun: it may go elsewhere.
    */
   | { readonly type: 'returned'; readonly request: R }
-  /** A request that is no longer wanted; unknown ids are ignored (it may be executing). */
+  /** A request that is no longer wanted; unknown ids are ignored (it may be executing). With a step its session is closed. */
   | { readonly type: 'cancelled'; readonly id: string }
   /** The instance can take one more batch. */
   | { readonly type: 'instance-free'; readonly instance: InstanceKey }
-  /** Forget the instance and all its free places. */
+  /** Forget the instance and all its free places. Sessions of which a step was sent keep its slots until they are over. */
   | { readonly type: 'instance-lost'; readonly instance: InstanceKey }
+  /** No new sessions go there, and those that have its slots go on, until it is lost. May come before its first free place. */
+  | { readonly type: 'instance-draining'; readonly instance: InstanceKey }
   /** So many requests of a batch have been answered, which ran for so long. Told who wants it. */
   | { readonly type: 'answered'; readonly requests: number; readonly runUs: number }
   /**
@@ -119,9 +122,9 @@ export type Decision<R extends QueuedRequest = QueuedRequest> =
       readonly slots?: readonly number[];
     }
   | { readonly type: 'reject'; readonly request: R; readonly error: ErrorInfo }
-  /** The rule has ended the session; what it had waiting was rejected before. `bound`: it had a slot, to be given back. */
+  /** The rule has ended the session; what it had waiting was rejected before. `bound`: a step of it was sent, so that its slot is to be given back. */
   | { readonly type: 'closed'; readonly session: string; readonly why: SessionClose; readonly bound: boolean }
-  /** Send a `time` event at that time; replaces an earlier wish, and is void once nothing waits. */
+  /** Send a `time` event at that time; replaces an earlier wish, and is void once nothing waits and `needsWake` is not true. */
   | { readonly type: 'wake'; readonly atUs: number };
 
 /** What waits at one priority level. */
@@ -139,6 +142,8 @@ export interface Scheduler<R extends QueuedRequest = QueuedRequest> {
   readonly wants?: { readonly answered: boolean; readonly running: boolean };
   /** Requests queued and not yet dispatched. */
   readonly waiting: number;
+  /** The last wish for a wake stands though nothing waits: sessions may get idle. False, if left out. */
+  readonly needsWake?: boolean;
   /** Where there are levels or delayed requests: the levels in which somebody waits, from the highest on. Read when somebody looks. */
   readonly levels?: Iterable<WaitingLevel>;
   /** Of a rule for sequences: all that live. Read when somebody looks. */

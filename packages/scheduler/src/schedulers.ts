@@ -1,4 +1,12 @@
-import { closesEarly, isRateLimited, LIMITS, type ModelConfig, unsupportedScheduling } from '@nereid/config';
+import {
+  closesEarly,
+  isRateLimited,
+  LIMITS,
+  type ModelConfig,
+  type pb,
+  sequenceSignature,
+  unsupportedScheduling,
+} from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import type { BatchStrategy } from './batch-strategy.ts';
 import { createDefaultScheduler } from './default-scheduler.ts';
@@ -7,6 +15,9 @@ import type { ExecutionKind } from './instance-depth.ts';
 import { createPassiveScheduler } from './passive-scheduler.ts';
 import { isExact, largestSize, queuePolicies } from './queue-policy.ts';
 import type { QueuedRequest, Scheduler } from './schedule.ts';
+import { createDirectSteps } from './sequence-direct.ts';
+import { createOldestSteps } from './sequence-oldest.ts';
+import { createSequenceScheduler } from './sequence-scheduler.ts';
 
 export interface SchedulerOptions<R extends QueuedRequest = QueuedRequest> {
   /** Requests that may wait, all levels together, unless the config allows more in one of them. */
@@ -28,13 +39,17 @@ export function executionKind(
   { decoupled, rate_limit }: { readonly decoupled: boolean; readonly rate_limit: boolean },
 ): ExecutionKind {
   if (decoupled) return 'streams';
+  if (choice.case === 'sequenceBatching') return 'sequences';
   if (choice.case === 'dynamicBatching') return isExact(queuePolicies(choice.value)) ? 'exact' : 'batches';
   return rate_limit && groups.some(isRateLimited) ? 'limited' : 'single';
 }
 
 /** True where answers go in the order in which their requests were sent out. */
 export function preservesOrdering({ schedulingChoice: choice }: ModelConfig): boolean {
-  return choice.case === 'dynamicBatching' && choice.value.preserveOrdering;
+  if (choice.case === 'dynamicBatching') return choice.value.preserveOrdering;
+  if (choice.case !== 'sequenceBatching') return false;
+  const { strategyChoice: strategy } = choice.value;
+  return strategy.case === 'oldest' && strategy.value.preserveOrdering;
 }
 
 /**
@@ -52,6 +67,7 @@ export function createScheduler<R extends QueuedRequest = QueuedRequest>(
   }
   if (isPassive(config)) return createPassiveScheduler<R>(config.name);
   const choice = config.schedulingChoice;
+  if (choice.case === 'sequenceBatching') return sequenceScheduler<R>(config, choice.value, options.queue_max);
   if (choice.case !== 'dynamicBatching') return createDefaultScheduler<R>(options);
   const batching = choice.value;
   const policies = queuePolicies(batching);
@@ -65,6 +81,31 @@ export function createScheduler<R extends QueuedRequest = QueuedRequest>(
     policies,
     strategy: options.strategy,
     eager: closesEarly(config),
+  });
+}
+
+function sequenceScheduler<R extends QueuedRequest>(
+  config: ModelConfig,
+  { maxSequenceIdleMicroseconds: idleUs, strategyChoice: strategy }: pb.ModelSequenceBatching,
+  queue_max: number,
+): Scheduler<R> {
+  const rows_max = Math.max(1, config.maxBatchSize);
+  const slots = sequenceSignature(config)?.slots ?? rows_max;
+  const common = { slots, idle_us: Number(idleUs), queue_max };
+  if (strategy.case !== 'oldest') {
+    const direct = {
+      slots,
+      delay_us: Number(strategy.value?.maxQueueDelayMicroseconds ?? 0),
+      utilization_min: strategy.value?.minimumSlotUtilization ?? 0,
+    };
+    return createSequenceScheduler<R>({ ...common, wantsAnswered: false, createReadySteps: () => createDirectSteps(direct) });
+  }
+  const delay_us = Number(strategy.value.maxQueueDelayMicroseconds);
+  const preferred = preferredSizes(config.maxBatchSize, strategy.value.preferredBatchSize);
+  return createSequenceScheduler<R>({
+    ...common,
+    wantsAnswered: delay_us === 0,
+    createReadySteps: () => createOldestSteps({ rows_max, preferred, delay_us }),
   });
 }
 
