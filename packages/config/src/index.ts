@@ -39,12 +39,13 @@ export {
   type RepositoryList,
 } from './repository-list.ts';
 export { compareVersions } from './select-versions.ts';
-export type {
-  ControlKind,
-  ControlSignature,
-  InitialStateSignature,
-  SequenceSignature,
-  StateSignature,
+export {
+  type ControlKind,
+  type ControlSignature,
+  type InitialStateSignature,
+  type SequenceSignature,
+  type StateSignature,
+  sequenceSignature,
 } from './sequence-signature.ts';
 export { NO_TRACES, TRACE_LEVELS, TRACE_RANGES, type TraceConfig, type TraceLevel } from './trace-config.ts';
 export { unsupportedReason, unsupportedScheduling } from './unsupported-reason.ts';

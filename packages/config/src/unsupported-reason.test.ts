@@ -10,7 +10,6 @@ function reason(text: string): string | undefined {
 
 describe('not served yet', () => {
   test.each([
-    ['sequence_batching { }', 'sequence_batching'],
     ['platform: "ensemble"', 'ensemble_scheduling'],
     ['platform: "ensemble" ensemble_scheduling { }', 'ensemble_scheduling'],
     ['backend: "python"', `the backend 'python'`],
@@ -34,6 +33,7 @@ describe('served', () => {
     'dynamic_batching { priority_levels: 3 default_priority_level: 2 }',
     'dynamic_batching { default_queue_policy { default_timeout_microseconds: 2 } }',
     'dynamic_batching { priority_queue_policy { key: 1 value { max_queue_size: 1 } } }',
+    'sequence_batching { }',
     'response_cache { enable: true }',
     'model_warmup { batch_size: 1 }',
     'input { optional: true }',

@@ -29,7 +29,5 @@ function unsupported(config: ModelConfig): string | undefined {
 
 /** The field of a config's scheduling choice that no rule of the scheduler honours yet, or undefined. */
 export function unsupportedScheduling({ schedulingChoice: choice }: ModelConfig): string | undefined {
-  if (choice.case === 'ensembleScheduling') return 'ensemble_scheduling';
-  if (choice.case === 'sequenceBatching') return 'sequence_batching';
-  return undefined;
+  return choice.case === 'ensembleScheduling' ? 'ensemble_scheduling' : undefined;
 }

@@ -42,7 +42,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   const step = (event: ScheduleEvent<OwnedRequest>) => {
     if (scheduler.wants?.running === true) tellRunning();
     for (const decision of scheduler.step(event, clock.nowUs())) apply(decision);
-    if (scheduler.waiting === 0) dropWake();
+    if (scheduler.waiting === 0 && scheduler.needsWake !== true) dropWake();
   };
 
   /** To be called once all are there that come back together. */

@@ -49,7 +49,8 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const { clock, mailbox, metrics, limits, answer, idle, passOn, largeTensors } = parts;
   const { config } = model.source;
   const kind = executionKind(config, { decoupled: model.signature.decoupled, rate_limit: limits.rate_limit });
-  const set = kind === 'exact' || kind === 'streams' ? undefined : limits.instance_depth;
+  const isOne = kind === 'exact' || kind === 'streams' || kind === 'sequences';
+  const set = isOne ? undefined : limits.instance_depth;
   const depth = (means: BatchTimes | undefined) => set ?? instanceDepth(kind, means);
   for (const version of model.versions) {
     const statistics = createModelStatistics();

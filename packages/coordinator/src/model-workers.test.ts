@@ -113,11 +113,11 @@ describe('workers', () => {
   });
 
   test('what this version does not serve fails the load also without any worker, and no worker changes that', async () => {
-    const { made, start } = unstartedCluster([fakeModel('m', 'sequence_batching {}')]);
+    const { made, start } = unstartedCluster([fakeModel('m', 'ensemble_scheduling {}')]);
     expect((await start()).map(({ error }) => error.message)).toEqual([expect.stringContaining('Unsupported')]);
     const worker = await made.worker();
     await settle();
-    expect(versionOf(made)?.reason).toContain('Unsupported: sequence_batching');
+    expect(versionOf(made)?.reason).toContain('Unsupported: ensemble_scheduling');
     expect(worker.controls).toEqual([]);
   });
 

@@ -55,11 +55,11 @@ describe('loading', () => {
   });
 
   test('what this version does not serve fails the load by name', async () => {
-    const cluster = fakeCluster([fakeModel('m', 'sequence_batching {}')]);
+    const cluster = fakeCluster([fakeModel('m', 'ensemble_scheduling {}')]);
     await cluster.worker();
     const [failure] = await cluster.coordinator.start();
-    expect(failure?.error.message).toContain('version 1 is at UNAVAILABLE state: Unsupported: sequence_batching');
-    expect(states(cluster, 'm')?.[0]).toContain('UNAVAILABLE Unsupported: sequence_batching');
+    expect(failure?.error.message).toContain('version 1 is at UNAVAILABLE state: Unsupported: ensemble_scheduling');
+    expect(states(cluster, 'm')?.[0]).toContain('UNAVAILABLE Unsupported: ensemble_scheduling');
     await cluster.coordinator.stop();
   });
 

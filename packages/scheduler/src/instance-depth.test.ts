@@ -4,6 +4,7 @@ import { instanceDepth, nextMeanTimes } from './instance-depth.ts';
 test.each([
   ['dynamic batching, whatever the model takes', 'batches', { runUs: 10, wayUs: 2_000 }, 2],
   ['priorities, time-outs or bounds of the queue', 'exact', { runUs: 10, wayUs: 2_000 }, 1],
+  ['sequences, whatever the model takes', 'sequences', { runUs: 10, wayUs: 2_000 }, 1],
   ['streams, whatever the model takes', 'streams', { runUs: 10, wayUs: 2_000 }, 1],
   ['resources of the rate limiter, whatever the model takes', 'limited', { runUs: 10, wayUs: 2_000 }, 2],
   ['no batch yet', 'single', undefined, 2],

@@ -38,17 +38,12 @@ export type ExecutionKind = 'single' | 'limited' | 'batches' | 'exact' | 'stream
  * `times` is undefined before the first batch.
  */
 export function instanceDepth(kind: ExecutionKind, times: BatchTimes | undefined): number {
-  if (isOne(kind)) return 1;
+  if (kind === 'streams' || kind === 'exact' || kind === 'sequences') return 1;
   if (kind === 'batches') return DEPTH_BATCHING;
   if (kind === 'limited') return DEPTH_LIMITED;
   if (times === undefined || times.runUs <= 0) return DEPTH_MIN;
   const aheadUs = AHEAD_US + Math.min(WAY_US_MAX, Math.max(0, times.wayUs));
   return Math.min(INSTANCE_DEPTH_MAX, Math.max(DEPTH_MIN, Math.floor(aheadUs / times.runUs)));
-}
-
-/** Where an instance holds one batch whatever is set. */
-export function isOne(kind: ExecutionKind): boolean {
-  return kind === 'streams' || kind === 'exact' || kind === 'sequences';
 }
 
 /** The means move by an eighth of each difference, so that one slow batch does not set the depth. */

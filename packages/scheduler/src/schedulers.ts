@@ -98,7 +98,11 @@ function sequenceScheduler<R extends QueuedRequest>(
       delay_us: Number(strategy.value?.maxQueueDelayMicroseconds ?? 0),
       utilization_min: strategy.value?.minimumSlotUtilization ?? 0,
     };
-    return createSequenceScheduler<R>({ ...common, wantsAnswered: false, createReadySteps: () => createDirectSteps(direct) });
+    return createSequenceScheduler<R>({
+      ...common,
+      wantsAnswered: false,
+      createReadySteps: () => createDirectSteps(direct),
+    });
   }
   const delay_us = Number(strategy.value.maxQueueDelayMicroseconds);
   const preferred = preferredSizes(config.maxBatchSize, strategy.value.preferredBatchSize);
