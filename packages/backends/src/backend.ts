@@ -45,6 +45,8 @@ export interface BatchRequest {
    * always be stopped, answers are then dropped. May be made when it is first read.
    */
   readonly signal: AbortSignal;
+  /** Of a step of a sequence: the model's states of that sequence, by their input names. */
+  readonly states?: readonly Tensor[];
 }
 
 /**
@@ -67,22 +69,36 @@ export interface Batch {
   /** Rows of each request: its first dimension, or 1 where the model does not batch. */
   readonly rows: readonly number[];
   readonly joined: readonly JoinedTensor[];
+  /**
+   * Inputs over all rows that no request has, in the model's shapes: controls and states of sequences. Left
+   * out where the model sees requests one by one: they are in `requests` then.
+   */
+  readonly made?: readonly Tensor[];
   /** Names of the outputs that at least one request wants; empty for all of the config. */
   readonly wantedOutputs: readonly string[];
 }
 
+/** What became of one request, and what only a step of a sequence tells beside it. */
+export type RequestOutcome = Outcome & {
+  /** The sequence's new states, by their output names; one that is not told stays as it is. */
+  readonly states?: readonly Tensor[];
+  /** The model wants to run the request once more (`release: 'reschedule'`). */
+  readonly again?: true;
+};
+
 /**
  * `joined`: outputs over all rows, in the clients' shapes, to be split by `rows`, or by their `shapes`
  * where they have some. An output that
- * covers its whole ArrayBuffer gives that buffer away: nobody may hold on to it.
+ * covers its whole ArrayBuffer gives that buffer away: nobody may hold on to it. Of a model with states
+ * `states` are its outputs of these, in the model's shapes.
  * `each`: one outcome per request, in order; its tensors are copied before the next execution begins.
  * Of a decoupled model it may be an iterable of any number of outcomes: the execution goes on until
  * all of them have ended, and one whose request is cancelled is returned. What an iterable throws
  * ends it, as the last outcome.
  */
 export type BatchResult =
-  | { readonly kind: 'joined'; readonly outputs: readonly JoinedTensor[] }
-  | { readonly kind: 'each'; readonly outcomes: readonly (Outcome | AsyncIterable<Outcome>)[] };
+  | { readonly kind: 'joined'; readonly outputs: readonly JoinedTensor[]; readonly states?: readonly Tensor[] }
+  | { readonly kind: 'each'; readonly outcomes: readonly (RequestOutcome | AsyncIterable<RequestOutcome>)[] };
 
 export interface BackendInstance {
   /**

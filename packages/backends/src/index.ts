@@ -8,5 +8,6 @@ export type {
   Device,
   InstanceLoad,
   JoinedTensor,
+  RequestOutcome,
 } from './backend.ts';
 export { backendNamed } from './backend-named.ts';

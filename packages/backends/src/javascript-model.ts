@@ -23,7 +23,10 @@ export interface ModelRequest {
   readonly timeoutUs: number | bigint;
   /** Integers are numbers where they are safe, else bigints. */
   readonly parameters: Readonly<Record<string, string | boolean | bigint | number>>;
+  /** With the controls of a sequence's step. */
   readonly inputs: ReadonlyMap<string, ModelTensor>;
+  /** The implicit states of its sequence, by their `input_name`; copies, which the model may keep. */
+  readonly state: ReadonlyMap<string, ModelTensor>;
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
 }

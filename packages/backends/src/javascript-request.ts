@@ -15,11 +15,18 @@ export function modelRequest(from: BatchRequest, reshaped: ReshapedInputs): Mode
     timeoutUs: integer(request.timeoutUs),
     parameters: Object.fromEntries(Object.entries(request.parameters).map(([name, value]) => [name, plain(value)])),
     inputs: new Map(request.inputs.map((input) => [input.name, modelTensor(input, reshaped.get(input.name))])),
+    state: modelStates(from),
     // Only made for models that look at it.
     get signal() {
       return from.signal;
     },
   };
+}
+
+const NO_STATES: ReadonlyMap<string, ModelTensor> = new Map();
+
+function modelStates({ states = [] }: BatchRequest): ReadonlyMap<string, ModelTensor> {
+  return states.length === 0 ? NO_STATES : new Map(states.map((state) => [state.name, modelTensor(state)]));
 }
 
 /** A tensor as a JavaScript model sees it, its data viewed where they are aligned. */

@@ -12,12 +12,12 @@ import {
   errorInfo,
   type InferRequest,
   NereidError,
-  type Outcome,
   type Parameters,
   type ParameterValue,
   type Tensor,
   thrownText,
 } from '@nereid/protocol';
+import type { RequestOutcome } from './backend.ts';
 import { clientShape } from './reshape.ts';
 
 const INT64_MIN = -(2n ** 63n);
@@ -29,10 +29,10 @@ export function modelOutcome(
   request: InferRequest,
   version: string,
   returned: unknown,
-): Outcome {
+): RequestOutcome {
   try {
     if (returned instanceof Error) return { ok: false, error: modelError(returned) };
-    return { ok: true, response: modelResponse(signature, request, version, returned) };
+    return modelResponse(signature, request, version, returned);
   } catch (wrong) {
     // Reading what a model made may throw anything: getters, proxies, arrays whose buffer is gone.
     const { code, message } = errorInfo(wrong);
@@ -47,31 +47,60 @@ export function modelError(error: Error): ErrorInfo {
   return { code: known ? (code as ErrorCode) : 'INTERNAL', message: thrownText(error) };
 }
 
-function modelResponse(signature: ModelSignature, request: InferRequest, version: string, returned: unknown) {
+function modelResponse(
+  signature: ModelSignature,
+  request: InferRequest,
+  version: string,
+  returned: unknown,
+): RequestOutcome {
   const where = `model '${signature.name}'`;
   if (!isRecord(returned)) throw internal(`${where} returned ${kind(returned)} in place of a response`);
-  for (const field of ['state', 'release'] as const) {
-    if (returned[field] !== undefined) {
-      throw new NereidError(
-        'UNSUPPORTED',
-        `${where} returned '${field}'; it belongs to sequences, which are not served yet`,
-      );
-    }
-  }
-  const { outputs, parameters } = returned;
+  const { parameters, state, release } = returned;
+  const again = runsAgain(signature, release);
+  const outputs = again && returned.outputs === undefined ? {} : returned.outputs;
   if (!isRecord(outputs)) throw internal(`${where} returned a response whose 'outputs' is ${kind(outputs)}`);
   const tensors = Object.entries(outputs).map(([name, value]) => outputTensor(signature, name, value));
   for (const { name } of signature.outputs) {
-    if (!isWanted(request, name) || Object.hasOwn(outputs, name)) continue;
+    if (again || !isWanted(request, name) || Object.hasOwn(outputs, name)) continue;
     throw internal(`${where}, output '${name}': the request wants it and the model did not return it`);
   }
-  return {
+  const response = {
     modelName: signature.name,
     modelVersion: version,
     id: request.id,
     parameters: responseParameters(where, parameters),
     outputs: tensors,
   };
+  return {
+    ok: true,
+    response,
+    ...(again ? { again } : {}),
+    ...(state === undefined ? {} : { states: responseStates(signature, state) }),
+  };
+}
+
+/** True where the model wants the request once more, which only iterative sequences may. */
+function runsAgain({ name, sequence }: ModelSignature, release: unknown): boolean {
+  if (release === undefined || release === 'all') return false;
+  if (release !== 'reschedule') {
+    const got = typeof release === 'string' ? `'${release}'` : kind(release);
+    throw internal(`model '${name}' returned 'release' ${got}; it is 'all' or 'reschedule'`);
+  }
+  if (sequence?.iterative === true) return true;
+  // Triton's text (infer_request.cc, Release).
+  const text = 'Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured';
+  throw new NereidError('INVALID_ARG', `${text} to handle such a flag.`);
+}
+
+function responseStates(signature: ModelSignature, state: unknown): Tensor[] {
+  const where = `model '${signature.name}'`;
+  if (!isRecord(state)) throw internal(`${where} returned a response whose 'state' is ${kind(state)}`);
+  return Object.entries(state).map(([name, value]) => {
+    const declared = signature.sequence?.states.find(({ outputName }) => outputName === name);
+    // Triton's words (sequence_state.cc, OutputState).
+    if (declared === undefined) throw internal(`${where}: state '${name}' is not a valid state name.`);
+    return checkedTensor(`${where}, state '${name}'`, name, declared.datatype, value);
+  });
 }
 
 /** A request that names no outputs wants all. */
@@ -99,23 +128,24 @@ function outputTensor(signature: ModelSignature, name: string, value: unknown): 
   const where = `model '${signature.name}', output '${name}'`;
   const declared = signature.outputs.find((output) => output.name === name);
   if (declared === undefined) throw internal(`${where}: the model configuration has no such output`);
+  const tensor = checkedTensor(where, name, declared.datatype, value);
+  return { ...tensor, shape: clientShape(declared, tensor.shape, signature.maxBatchSize > 0) };
+}
+
+/** What a model gave for a tensor of that datatype, in the shape that it says. */
+function checkedTensor(where: string, name: string, expected: Datatype, value: unknown): Tensor {
   if (!isRecord(value)) throw internal(`${where}: expected { datatype, shape, data }, got ${kind(value)}`);
   const { datatype, shape, data } = value;
-  if (datatype !== declared.datatype) {
-    throw internal(`${where}: datatype is ${String(datatype)}, the model configuration says ${declared.datatype}`);
+  if (datatype !== expected) {
+    throw internal(`${where}: datatype is ${String(datatype)}, the model configuration says ${expected}`);
   }
   if (!isShape(shape)) throw internal(`${where}: shape must be an array of whole numbers`);
   const count = elementCount(shape);
-  const bytes = outputData(where, declared.datatype, data);
+  const bytes = outputData(where, expected, data);
   if (bytes.count !== count) {
     throw internal(`${where}: shape [${shape.join(',')}] has ${count} elements, data ${bytes.count}`);
   }
-  return {
-    name,
-    datatype: declared.datatype,
-    shape: clientShape(declared, shape, signature.maxBatchSize > 0),
-    data: bytes.data,
-  };
+  return { name, datatype: expected, shape, data: bytes.data };
 }
 
 function outputData(

@@ -1,5 +1,6 @@
 /** Streams of responses that a JavaScript model returned, in the one internal form. */
-import { type ErrorInfo, errorInfo, NereidError, type Outcome, thrownText } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, NereidError, thrownText } from '@nereid/protocol';
+import type { RequestOutcome } from './backend.ts';
 import { modelError } from './javascript-response.ts';
 
 /** What a model gives in place of one response. */
@@ -18,8 +19,8 @@ export function isResponseStream(returned: unknown): returned is AsyncIterable<u
  */
 export function outcomeStream(
   stream: AsyncIterable<unknown>,
-  outcome: (returned: unknown) => Outcome,
-): AsyncIterable<Outcome> {
+  outcome: (returned: unknown) => RequestOutcome,
+): AsyncIterable<RequestOutcome> {
   return {
     [Symbol.asyncIterator]() {
       const iterator = stream[Symbol.asyncIterator]();
@@ -57,8 +58,8 @@ const NONE: ErrorInfo = {
 };
 
 /** The one response of a stream whose model is not decoupled. Never throws. */
-export async function onlyOutcome(stream: AsyncIterable<Outcome>): Promise<Outcome> {
-  let only: Outcome | undefined;
+export async function onlyOutcome(stream: AsyncIterable<RequestOutcome>): Promise<RequestOutcome> {
+  let only: RequestOutcome | undefined;
   try {
     for await (const outcome of stream) {
       if (only !== undefined) return { ok: false, error: TWO };

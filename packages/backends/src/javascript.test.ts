@@ -256,14 +256,29 @@ describe('javascript: what a model returns', () => {
   });
 
   it.each([
-    ['state', `{ outputs: { Y: ${y} }, state: {} }`, "'state'"],
-    ['release', `{ outputs: { Y: ${y} }, release: 'all' }`, "'release'"],
-  ])('%s is UNSUPPORTED for now', async (_, returned, message) => {
+    [
+      'a state of a model without states',
+      `{ outputs: { Y: ${y} }, state: { S: ${y} } }`,
+      "state 'S' is not a valid state name.",
+    ],
+    [
+      'a release that there is not',
+      `{ outputs: {}, release: 'later' }`,
+      "'release' 'later'; it is 'all' or 'reschedule'",
+    ],
+    [
+      'a release of a request that would run again',
+      `{ release: 'reschedule' }`,
+      'TRITONSERVER_REQUEST_RELEASE_RESCHEDULE',
+    ],
+  ])('%s is an error', async (_, returned, message) => {
     const [outcome] = await run(`export const execute = () => [${returned}];`);
-    expect(outcome).toMatchObject({
-      ok: false,
-      error: { code: 'UNSUPPORTED', message: expect.stringContaining(message) },
-    });
+    expect(outcome).toMatchObject({ ok: false, error: { message: expect.stringContaining(message) } });
+  });
+
+  it("takes release: 'all' as none", async () => {
+    const [outcome] = await run(`export const execute = () => [{ outputs: { Y: ${y} }, release: 'all' }];`);
+    expect(outcome).toMatchObject({ ok: true });
   });
 
   it.each([

@@ -3,7 +3,7 @@
  * shape that it is not asked for. Texts follow Triton's ONNX Runtime backend (onnxruntime.cc) and
  * backend_common.cc (CompareDimsSupported).
  */
-import type { ModelSignature, TensorSignature } from '@nereid/config';
+import type { ControlSignature, ModelSignature, TensorSignature } from '@nereid/config';
 import { type Datatype, NereidError } from '@nereid/protocol';
 import type { InferenceSession } from 'onnxruntime-node';
 import { datatypeOf } from './onnx-tensors.ts';
@@ -16,7 +16,9 @@ export function checkSession(signature: ModelSignature, inputs: Metadata, output
   const made = signature.batchInputs.flatMap(({ targets, datatype }) =>
     targets.map((target) => ({ name: target, datatype })),
   );
-  const expected = signature.inputs.length + made.length;
+  const { controls = [], states = [] } = signature.sequence ?? {};
+  for (const control of controls) checkControl(signature, control, inputs);
+  const expected = signature.inputs.length + made.length + controls.length + states.length;
   if (expected !== inputs.length) {
     refuse(`unable to load model '${name}', configuration expects ${expected} inputs, model provides ${inputs.length}`);
   }
@@ -26,6 +28,13 @@ export function checkSession(signature: ModelSignature, inputs: Metadata, output
     else checkDims(signature, input, dims);
   }
   for (const target of made) checkTensor(signature, 'input', target, inputs);
+  for (const { inputName, outputName, datatype, dims } of states) {
+    const state = { datatype, dims, reshape: null };
+    const taken = { ...state, name: inputName };
+    const given = { ...state, name: outputName };
+    checkDims(signature, taken, checkTensor(signature, 'input', taken, inputs));
+    checkDims(signature, given, checkTensor(signature, 'output', given, outputs));
+  }
   for (const output of signature.outputs) {
     const dims = checkTensor(signature, 'output', output, outputs);
     // What is scattered need not have the rank of what a request gets.
@@ -35,6 +44,18 @@ export function checkSession(signature: ModelSignature, inputs: Metadata, output
 
 function refuse(text: string): never {
   throw new NereidError('INVALID_ARG', text);
+}
+
+/** Controls are of shape [1] (onnxruntime.cc, ValidateBooleanSequenceControl and ValidateTypedSequenceControl). */
+function checkControl(model: ModelSignature, control: ControlSignature, provided: Metadata): void {
+  const { name } = control;
+  if (!provided.some((candidate) => candidate.name === name)) {
+    refuse(`configuration specified sequence control '${name}', but model does not provide that input`);
+  }
+  const dims = checkTensor(model, 'input', control, provided).slice(model.maxBatchSize > 0 ? 1 : 0);
+  if (dims.length === 1 && dims[0] === 1) return;
+  const text = `sequence control '${name}' in model has dims ${shapeText(dims)} but dims [1] is expected`;
+  refuse(`unable to load model '${model.name}', ${text}`);
 }
 
 /** The model's dimensions of a tensor whose name and datatype it has; -1 is variable. */

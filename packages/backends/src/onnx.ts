@@ -128,11 +128,14 @@ async function execute(signature: ModelSignature, loaded: LoadedSession, batch: 
     feeds[input.name] = feedOf(input, declared.ragged ? input.shape : modelShape(declared, input.shape, batching));
   }
   if (signature.batchInputs.length > 0) feedBatchInputs(signature, batch, feeds);
+  for (const made of batch.made ?? []) feeds[made.name] = feedOf(made, made.shape);
   const wanted =
     batch.wantedOutputs.length === 0
       ? signature.outputs
       : signature.outputs.filter((output) => batch.wantedOutputs.includes(output.name));
+  const stateNames = signature.sequence?.states.map((state) => state.outputName) ?? [];
   const names = wanted.map((output) => output.name);
+  for (const name of stateNames) if (!names.includes(name)) names.push(name);
 
   let values: InferenceSession.OnnxValueMapType;
   try {
@@ -142,9 +145,7 @@ async function execute(signature: ModelSignature, loaded: LoadedSession, batch: 
   }
   const outputs: JoinedTensor[] = [];
   for (const output of wanted) {
-    const value = values[output.name];
-    if (value === undefined)
-      throw new NereidError('INTERNAL', `model '${signature.name}' gave no output '${output.name}'`);
+    const value = given(signature, values, output.name);
     const batchOutput = signature.batchOutputs.find(({ target }) => target === output.name);
     outputs.push(
       batchOutput === undefined
@@ -152,7 +153,18 @@ async function execute(signature: ModelSignature, loaded: LoadedSession, batch: 
         : scattered(signature, batch, output, batchOutput, value),
     );
   }
-  return { kind: 'joined', outputs };
+  if (stateNames.length === 0) return { kind: 'joined', outputs };
+  const states = stateNames.map((name) => {
+    const value = given(signature, values, name);
+    return outputOf(name, value.dims, value);
+  });
+  return { kind: 'joined', outputs, states };
+}
+
+function given({ name: model }: ModelSignature, values: InferenceSession.OnnxValueMapType, name: string): OrtTensor {
+  const value = values[name];
+  if (value === undefined) throw new NereidError('INTERNAL', `model '${model}' gave no output '${name}'`);
+  return value;
 }
 
 /** The client's shape; a scalar of the graph has the dims of the config where these are all 1 (onnxruntime.cc, ReadOutputTensors). */

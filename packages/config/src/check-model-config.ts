@@ -1,5 +1,6 @@
 import { NereidError } from '@nereid/protocol';
 import { checkBatchIo } from './check-batch-io.ts';
+import { checkSequenceBatching } from './check-sequence-batching.ts';
 import { checkTensors } from './check-tensor-config.ts';
 import { platformFits } from './complete-backend.ts';
 import { isEnsemble } from './complete-model-config.ts';
@@ -61,6 +62,7 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
     checkBatchIo(config);
   }
   if (config.schedulingChoice.case === 'dynamicBatching') checkDynamicBatching(config, config.schedulingChoice.value);
+  if (config.schedulingChoice.case === 'sequenceBatching') checkSequenceBatching(config, config.schedulingChoice.value);
   if (config.modelTransactionPolicy?.decoupled === true && config.responseCache?.enable === true) {
     refuse('response_cache', `the answers of a decoupled model cannot be cached: ${name} enables 'response_cache'`);
   }

@@ -1,4 +1,5 @@
 import { NereidError } from '@nereid/protocol';
+import { checkOnnxSequence, sequenceTensors } from './check-onnx-sequence.ts';
 import {
   type BatchInput,
   BatchInput_Kind,
@@ -19,7 +20,9 @@ import type { OnnxGraph, OnnxTensor } from './onnx-graph.ts';
  */
 export function checkOnnxGraph(config: ModelConfig, graph: OnnxGraph): void {
   const targets = config.batchInput.flatMap((batchInput) => batchInput.targetName);
-  const required = config.input.filter((input) => !input.optional).length + targets.length;
+  checkOnnxSequence(config, graph);
+  const made = sequenceTensors(config).inputs.length + targets.length;
+  const required = config.input.filter((input) => !input.optional).length + made;
   if (graph.inputs.length !== required) {
     const names = graph.inputs.map((input) => `'${input.name}'`).join(', ');
     const text = `configuration expects ${required} inputs, model provides ${graph.inputs.length}`;

@@ -1,5 +1,6 @@
 import { clone, create } from '@bufbuild/protobuf';
 import { NereidError } from '@nereid/protocol';
+import { sequenceTensors } from './check-onnx-sequence.ts';
 import {
   type ModelConfig,
   ModelConfigSchema,
@@ -22,7 +23,8 @@ function needsCompletion(config: ModelConfig): boolean {
 /**
  * A copy of a config with what it leaves out taken from the graph (onnxruntime_backend/src/
  * onnxruntime.cc, AutoCompleteConfig): max_batch_size and dynamic_batching where every tensor has a
- * variable first dimension, and whichever of inputs and outputs is missing. An explicit
+ * variable first dimension, and whichever of inputs and outputs is missing, but for the controls and states of
+ * sequences (which Triton lists too, and then refuses the inputs). An explicit
  * `max_batch_size: 0` cannot be told from none and is completed too. The result is to be normalised
  * again. Throws INVALID_ARG where the graph contradicts max_batch_size or does not tell enough.
  */
@@ -34,11 +36,14 @@ export function completeFromOnnx(
   const completed = clone(ModelConfigSchema, config);
   if (!needsCompletion(config)) return completed;
   completeBatching(completed, graph, defaultMaxBatchSize);
+  const { inputs: made, outputs: states } = sequenceTensors(config);
   if (config.input.length + config.batchInput.length === 0) {
-    completed.input = graph.inputs.map((tensor) => create(ModelInputSchema, completedTensor(completed, tensor)));
+    const inputs = graph.inputs.filter(({ name }) => !made.includes(name));
+    completed.input = inputs.map((tensor) => create(ModelInputSchema, completedTensor(completed, tensor)));
   }
   if (config.output.length === 0) {
-    completed.output = graph.outputs.map((tensor) => create(ModelOutputSchema, completedTensor(completed, tensor)));
+    const outputs = graph.outputs.filter(({ name }) => !states.includes(name));
+    completed.output = outputs.map((tensor) => create(ModelOutputSchema, completedTensor(completed, tensor)));
   }
   return completed;
 }

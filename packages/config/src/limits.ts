@@ -39,6 +39,8 @@ export const LIMITS = {
   instances_per_model_max: 1_024,
   instance_start_timeout_ms: 600_000,
   warmup_bytes_max: 1_073_741_824,
+  sequences_per_instance_max: 65_536,
+  initial_state_bytes_max: 268_435_456,
   instance_restart_attempts_max: 5,
   instance_restart_backoff_min_ms: 100,
   instance_restart_backoff_max_ms: 10_000,
@@ -95,6 +97,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   instance_start_timeout_ms:
     'How long an instance may take to load its model and run its warm-up samples; longer is a load failure.',
   warmup_bytes_max: 'Bytes of the inputs of one execution of a warm-up sample.',
+  sequences_per_instance_max: 'Sequences that one instance keeps at a time (`max_candidate_sequences`).',
+  initial_state_bytes_max: 'Bytes of the states of one sequence at its START, all states together.',
   instance_restart_attempts_max: 'Starts in a row of an instance that died before it is given up as UNAVAILABLE.',
   instance_restart_backoff_min_ms: 'Pause before the second of those starts; each later pause is twice as long.',
   instance_restart_backoff_max_ms: 'The longest pause between two of those starts.',

@@ -60,7 +60,7 @@ export async function readLabels(config: ModelConfig, directory: string): Promis
 
 /**
  * SHA-256 in hex over relative path, size and contents of the files of a model that stand beside its
- * versions (config, labels, warm-up data) and of all files of the given versions. Equal on two
+ * versions (config, labels, initial states, warm-up data) and of all files of the given versions. Equal on two
  * machines exactly where what is served is equal. Files are streamed.
  */
 export async function hashModelFiles(

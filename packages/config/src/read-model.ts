@@ -8,6 +8,7 @@ import type { VersionFile } from './complete-backend.ts';
 import { completeFromOnnx, DEFAULT_MAX_BATCH_SIZE } from './complete-from-onnx.ts';
 import { completeModelConfig, isEnsemble, normaliseModelConfig } from './complete-model-config.ts';
 import { type ModelConfig, ModelConfigSchema } from './gen/model_config_pb.ts';
+import { checkInitialStates, initialStateFiles } from './initial-state-files.ts';
 import { LIMITS } from './limits.ts';
 import { hashModelFiles, pathInside, readLabels, readModelText } from './model-files.ts';
 import { modelSignature } from './model-signature.ts';
@@ -40,7 +41,7 @@ export interface ModelSource {
   readonly labels: Readonly<Record<string, readonly string[]>>;
   /** Those that the version policy picks, ascending by number; at least one. */
   readonly versions: readonly string[];
-  /** SHA-256 over the selected versions and the files beside them: config, labels, warm-up data, strategies. */
+  /** SHA-256 over the selected versions and the files beside them: config, labels, initial states, warm-up data, strategies. */
   readonly contentHash: string;
   /** Module of the batching strategy by version, relative to `directory`; absent where no version has one. */
   readonly strategies?: Readonly<Record<string, string>>;
@@ -123,6 +124,7 @@ async function completedByFiles(
     throw new NereidError('INVALID_ARG', text, { field: 'output' });
   }
   for (const graph of graphs) checkOnnxGraph(config, graph);
+  await checkInitialStates(config, directory);
   await checkWarmup(config, directory);
   return config;
 }
@@ -130,7 +132,9 @@ async function completedByFiles(
 /** What a config names of the model's folder. */
 function filesBeside(config: ModelConfig): string[] {
   const labels = config.output.map((output) => output.labelFilename).filter((name) => name !== '');
-  return unsupportedReason(config) === undefined ? [...labels, ...warmupFiles(config)] : labels;
+  return unsupportedReason(config) === undefined
+    ? [...labels, ...initialStateFiles(config), ...warmupFiles(config)]
+    : labels;
 }
 
 /** The version folders of a model that are there, ascending by number. */

@@ -10,6 +10,7 @@ import {
   REQUEST_DEFAULTS,
   type Tensor,
 } from '@nereid/protocol';
+import { sequenceTensors } from './check-onnx-sequence.ts';
 import { checkRequest } from './check-request.ts';
 import type { ModelConfig, ModelWarmup_Input } from './gen/model_config_pb.ts';
 import { LIMITS } from './limits.ts';
@@ -49,10 +50,12 @@ export interface WarmupSample {
 
 /**
  * The samples that instances run, in the config's order. One with batch_size 0 is none (Triton skips it).
+ * Controls and states of sequences, which Triton needs in a sample, are left out: the server makes them here too.
  * Throws INVALID_ARG, naming model and sample, for an input without datatype or data, with a dimension
  * that is not given, and for a batch that the model does not take.
  */
 export function warmupSamples(config: ModelConfig): WarmupSample[] {
+  const made = sequenceTensors(config).inputs;
   return config.modelWarmup
     .filter(({ batchSize }) => batchSize > 0)
     .map((sample) => {
@@ -61,7 +64,9 @@ export function warmupSamples(config: ModelConfig): WarmupSample[] {
       if (sample.batchSize > rowsMax) {
         refuse('batch_size', `batch_size must be <= ${rowsMax} for '${config.name}', got ${sample.batchSize}`);
       }
-      const names = Object.keys(sample.inputs).sort();
+      const names = Object.keys(sample.inputs)
+        .filter((name) => !made.includes(name))
+        .sort();
       const inputs = names.flatMap((name) => {
         const input = sample.inputs[name];
         return input === undefined ? [] : [warmupInput(config, name, input, refuse)];

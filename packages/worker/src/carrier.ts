@@ -62,7 +62,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
   const { signature } = setup;
   const held = new Map<number, InstanceBatch>();
   const spareFrames = createSpareFrames();
-  let needsRequests = false;
+  let needsDetails = signature.sequence !== undefined;
   let sequence = 0;
   let loadError: ErrorInfo | undefined;
   let thrown: string | undefined;
@@ -135,7 +135,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
     else if (report.kind === 'load-failed') loadError = report.error;
     else if (report.kind === 'thrown') thrown = report.text;
     else {
-      needsRequests = report.needsRequests;
+      needsDetails ||= report.needsRequests;
       options.loaded();
     }
   };
@@ -169,7 +169,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
       const frame = packBatch(signature, batch.requests, number, batch.receivedNs, takeFrame);
       // Throws where a parameter is nothing that can be sent: the batch is held only after it.
       line.post(
-        needsRequests
+        needsDetails
           ? [frame, batch.requests.map((request, index) => requestDetail(request, batch.slots?.[index]))]
           : frame,
         frameBytes,

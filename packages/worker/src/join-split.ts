@@ -169,6 +169,31 @@ function alone(part: Tensor): JoinedTensor {
   return { ...part, shape: [elementCount(part.shape) ?? 0], shapes: [part.shape] };
 }
 
+/**
+ * Parts of equal rank, one behind the other: the inverse of cutting. They share all but the first
+ * dimension, unless the tensor is to have `shapes`. There is at least one.
+ */
+export function joinTensors(parts: readonly Tensor[], ragged = false): JoinedTensor {
+  const [first] = parts;
+  if (first === undefined) throw new NereidError('INTERNAL', 'a tensor is to be joined of no parts');
+  let total = 0;
+  let bytes = 0;
+  for (const { shape, data } of parts) {
+    total += (ragged ? elementCount(shape) : shape[0]) ?? 0;
+    bytes += data.byteLength;
+  }
+  const data = new Uint8Array(bytes);
+  let offset = 0;
+  for (const part of parts) {
+    data.set(part.data, offset);
+    offset += part.data.byteLength;
+  }
+  const { name, datatype } = first;
+  return ragged
+    ? { name, datatype, data, shape: [total], shapes: parts.map(({ shape }) => shape) }
+    : { name, datatype, data, shape: [total, ...first.shape.slice(1)] };
+}
+
 function skipElements(name: string, view: DataView, start: number, count: number): number {
   let offset = start;
   for (let i = 0; i < count && offset <= view.byteLength; i++) {

@@ -26,6 +26,7 @@ import { createResponseClock } from './response-times.ts';
 import { packResult, setOutputNs } from './result-frame.ts';
 import { runSingly } from './run-singly.ts';
 import { type ChunkLine, hasStreams, sendStreams, wholeOutcome } from './send-streams.ts';
+import type { SequenceRunner } from './sequence-run.ts';
 import { sharedNowNs } from './shared-now.ts';
 import { RETURNED_BYTES_MIN } from './spare-frames.ts';
 
@@ -33,6 +34,8 @@ export interface LoadedModel {
   readonly signature: ModelSignature;
   readonly version: string;
   readonly instance: BackendInstance;
+  /** Of a model that keeps sequences: what runs its batches on `instance`. */
+  readonly sequences?: SequenceRunner | undefined;
 }
 
 /** A report, the buffers that it gives away, and the frame of its batch where that may be used again. */
@@ -44,7 +47,8 @@ export interface PackedReport {
 
 /**
  * Runs a batch. Never throws: what fails becomes the outcome of its requests. A failed batch of
- * several requests is split and each tried alone once (run-singly.ts). A batch
+ * several requests is split and each tried alone once (run-singly.ts), but not one of steps of sequences,
+ * which may have taken effect. A batch
  * all of whose requests are cancelled by now is not run; of another, those that are cancelled run
  * along, and the worker drops what became of them. Answers of a decoupled model go out by `line` as
  * they come; the batch is over once all its streams have ended.
@@ -77,7 +81,7 @@ export async function runBatch(
       wantedOutputs: opened.wantedOutputs,
     };
     runNs = sharedNowNs();
-    const returned = await executeOrUndefined(model, batch);
+    const returned = await executeOrUndefined(model, batch, details);
     if (returned === undefined) {
       const { outcomes, responses } = await runSingly(model, opened, batch.requests, cancels, line);
       endNs = sharedNowNs();
@@ -99,7 +103,12 @@ export async function runBatch(
 }
 
 /** Undefined where the batch has failed and its requests are to be tried one by one. */
-async function executeOrUndefined(model: LoadedModel, batch: Batch): Promise<BatchResult | undefined> {
+async function executeOrUndefined(
+  model: LoadedModel,
+  batch: Batch,
+  details: readonly RequestDetail[],
+): Promise<BatchResult | undefined> {
+  if (model.sequences !== undefined) return model.sequences.execute(batch, details);
   try {
     return await checkedExecute(model.signature, model.instance, batch);
   } catch (failure) {
@@ -166,7 +175,7 @@ function packReport(
   }
   const outcomes = result.outcomes.map(wholeOutcome);
   const only = outcomes.length === 1 ? outcomes[0] : undefined;
-  if (only?.ok !== true || Object.keys(only.parameters).length > 0) {
+  if (only?.ok !== true || only.again === true || Object.keys(only.parameters).length > 0) {
     return packOutcomes(sequence, timing, outcomes);
   }
   // What a model returned for a request may still be its own: it is copied.

@@ -6,11 +6,13 @@
 import { type BackendLog, backendNamed } from '@nereid/backends';
 import { errorInfo } from '@nereid/protocol';
 import { createChunkWindow } from './chunk-window.ts';
+import { loadInitialStates } from './initial-states.ts';
 import { createInstanceCancels, type InstanceCancels } from './instance-cancels.ts';
 import type { BatchOrder, InstanceReport, InstanceSetup, LogReport } from './instance-messages.ts';
 import type { InstancePort } from './instance-port.ts';
 import { type LoadedModel, packChunk, runBatch } from './run-batch.ts';
 import type { ChunkLine } from './send-streams.ts';
+import { createSequenceRunner } from './sequence-run.ts';
 import { warmUp } from './warm-up.ts';
 
 /** How long a stopped thread or process waits for what its model has left open (timers, sockets). */
@@ -55,15 +57,19 @@ async function load(
   const backend = await backendNamed(setup.config.backend);
   const write = (level: LogReport['level']) => (text: string) => tell({ kind: 'log', level, text: String(text) });
   const log: BackendLog = { info: write('info'), warn: write('warn'), error: write('error') };
+  const { signature, version, modelDirectory } = setup;
+  const initial = await loadInitialStates(signature, modelDirectory);
   const instance = await backend.load({ ...setup, log });
-  const model = { signature: setup.signature, version: setup.version, instance };
+  const { sequence } = signature;
+  const sequences = sequence && createSequenceRunner({ signature, sequence, instance, initial });
+  const model = { signature, version, instance, sequences };
   /** Before the model is loaded no batch comes, only that it need not be any more. */
   const isStopped = async () => {
     await orders.next();
     return orders.stopped;
   };
   try {
-    await warmUp(model, setup.warmup, setup.modelDirectory, isStopped);
+    await warmUp(model, setup.warmup, modelDirectory, isStopped);
   } catch (failure) {
     await finalize(model, tell);
     throw failure;

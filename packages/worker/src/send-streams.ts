@@ -18,20 +18,28 @@ export interface ChunkLine {
 
 /** The end of a stream whose answers are all sent. */
 const END: RunOutcome = { ok: true, parameters: {}, outputs: [] };
+/** The same where the request is to run once more: its stream goes on then. */
+const AGAIN: RunOutcome = { ...END, again: true };
 
+/** Whether a request may be answered before the batch is over. */
 export function hasStreams(result: BatchResult): result is Extract<BatchResult, { kind: 'each' }> {
-  return result.kind === 'each' && result.outcomes.some(isStream);
+  return result.kind === 'each' && result.outcomes.some((outcome) => isStream(outcome) || outcome.again === true);
 }
 
 /** An outcome of a model that is not decoupled, for which a stream is none. */
 export function wholeOutcome(outcome: BackendOutcome | undefined): RunOutcome {
-  if (outcome !== undefined && !isStream(outcome)) return plainOutcome(outcome);
+  if (outcome !== undefined && !isStream(outcome)) return outcome.again === true ? AGAIN : plainOutcome(outcome);
   const message = 'the model answered one request with a stream, which its configuration does not say';
   return { ok: false, error: { code: 'INTERNAL', message } };
 }
 
 function isStream(outcome: BackendOutcome): outcome is BackendStream {
   return Symbol.asyncIterator in outcome;
+}
+
+/** Nothing of it is an answer. */
+function isEmpty(outcome: RunOutcome): boolean {
+  return outcome.ok && outcome.outputs.length === 0;
 }
 
 function plainOutcome(outcome: Exclude<BackendOutcome, BackendStream>): RunOutcome {
@@ -41,7 +49,7 @@ function plainOutcome(outcome: Exclude<BackendOutcome, BackendStream>): RunOutco
 
 /**
  * Sends the answers of all of a batch's streams side by side, and at once those that came whole.
- * Resolves when all have ended, with how each did: END, or the error that ended it. Never rejects.
+ * Resolves when all have ended, with how each did: END, AGAIN, or the error that ended it. Never rejects.
  * `times` is told how long each answer took. `first` is the position of the first in its batch.
  */
 export function sendStreams(
@@ -59,12 +67,14 @@ export function sendStreams(
       if (!isStream(outcome)) {
         const whole = plainOutcome(outcome);
         const givenNs = sharedNowNs();
-        send(whole, true);
+        if (outcome.again === true && isEmpty(whole)) return AGAIN;
+        send(whole, outcome.again !== true);
         tell(times, 0, whole, givenNs - times.startNs, sharedNowNs() - givenNs);
+        if (outcome.again === true) return AGAIN;
         return whole.ok ? END : whole;
       }
       const end = await sendStream(outcome, cancels.signal(position), line, (each) => send(each, false), times);
-      send(end, true);
+      if (end !== AGAIN) send(end, true);
       return end;
     }),
   );
@@ -88,6 +98,7 @@ async function sendStream(
   let sinceNs = times.startNs;
   let leaving: Promise<void> | undefined;
   let leave = () => {};
+  let again = false;
   try {
     const iterator = stream[Symbol.asyncIterator]();
     leave = () => {
@@ -102,6 +113,8 @@ async function sendStream(
       for (let room = line.room(); room !== undefined; room = line.room()) await room;
       if (signal.aborted) break;
       const given = plainOutcome(step.value);
+      again ||= step.value.again === true;
+      if (step.value.again === true && isEmpty(given)) continue;
       // What waits for its reader counts for neither.
       const outputStartNs = sharedNowNs();
       send(given);
@@ -110,7 +123,8 @@ async function sendStream(
     }
     await leaving;
     times.other(index, signal.aborted ? 'cancel' : 'empty', sharedNowNs() - sinceNs);
-    return signal.aborted ? { ok: false, error: CANCELLED } : END;
+    if (signal.aborted) return { ok: false, error: CANCELLED };
+    return again ? AGAIN : END;
   } catch (failure) {
     const failedNs = sharedNowNs() - sinceNs;
     leave();

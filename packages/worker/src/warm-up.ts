@@ -23,7 +23,8 @@ const WARMUP_FOLDER = 'warmup';
 const LENGTH_BYTES = 4;
 /** The same random data at each load, so that a sample that fails fails again. */
 const RANDOM_KEY = Buffer.alloc(16, 'nereid warm-up');
-const DETAIL: RequestDetail = ['', 0n, false, false, 0n, 0n, {}, [], -1];
+/** Of a model with sequences, each request is a whole sequence, in a slot of its own. */
+const detailOf = (slot: number): RequestDetail => ['', BigInt(slot + 1), true, true, 0n, 0n, {}, [], slot];
 
 /**
  * Runs each sample as often as it says, in order, and drops the answers; a decoupled model's streams
@@ -41,7 +42,7 @@ export async function warmUp(
   let sequence = 0;
   for (const sample of samples) {
     const requests = await sampleRequests(model, sample, modelDirectory);
-    const details = model.instance.needsRequests ? requests.map(() => DETAIL) : [];
+    const details = needsDetails(model) ? requests.map((_, index) => detailOf(index)) : [];
     for (let run = 0; run < sample.count && !(await isStopped()); run++) {
       const errors = new Set<string>();
       const note = (outcome: RunOutcome) => {
@@ -57,6 +58,10 @@ export async function warmUp(
       if (errors.size > 0) throw failed(sample, [...errors]);
     }
   }
+}
+
+function needsDetails({ instance, sequences }: LoadedModel): boolean {
+  return instance.needsRequests || sequences !== undefined;
 }
 
 /** A joined result is one of all requests, none of which has failed then. */

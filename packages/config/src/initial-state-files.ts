@@ -1,0 +1,70 @@
+/** Files of `initial_state` in a model's folder (sequence_batch_scheduler.cc, GenerateInitialStateData). */
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { bytesElements, elementCount, errorInfo, fixedByteSize, NereidError } from '@nereid/protocol';
+import type { ModelConfig } from './gen/model_config_pb.ts';
+import { LIMITS } from './limits.ts';
+import { pathInside } from './model-files.ts';
+import { type InitialStateSignature, sequenceSignature } from './sequence-signature.ts';
+
+/** The folder beside the config that `data_file` names files of. */
+const INITIAL_STATE_FOLDER = 'initial_state';
+
+/** Below the model's folder. */
+export function initialStateFiles(config: ModelConfig): string[] {
+  return [...new Set(fileStates(config).map(({ file }) => join(INITIAL_STATE_FOLDER, file)))];
+}
+
+/**
+ * Refuses initial states whose file is not in the folder `initial_state`, or does not hold as much as its
+ * dims say, or that all together are larger than may be. Throws a NereidError, in Triton's words where it
+ * has some; of a longer file Triton takes what it needs.
+ */
+export async function checkInitialStates(config: ModelConfig, directory: string): Promise<void> {
+  let bytes = 0;
+  for (const { datatype, dims, initial } of sequenceSignature(config)?.states ?? []) {
+    const shape = initial?.dims ?? dims.map((dim) => Math.max(1, dim));
+    bytes += fixedByteSize(datatype, shape) ?? elementCount(shape) ?? Number.MAX_VALUE;
+    if (bytes > LIMITS.initial_state_bytes_max) {
+      const text = `the initial states of model '${config.name}' are larger than ${LIMITS.initial_state_bytes_max} bytes`;
+      throw new NereidError('INVALID_ARG', text, { field: 'state' });
+    }
+  }
+  for (const initial of fileStates(config)) await checkFile(initial, directory);
+}
+
+type FileState = InitialStateSignature & { readonly file: string };
+
+function fileStates(config: ModelConfig): FileState[] {
+  const states = sequenceSignature(config)?.states ?? [];
+  return states.flatMap(({ initial }) => (initial?.file === undefined ? [] : [{ ...initial, file: initial.file }]));
+}
+
+async function checkFile({ datatype, dims, file }: FileState, directory: string): Promise<void> {
+  const path = pathInside(join(directory, INITIAL_STATE_FOLDER), file, 'data_file');
+  const size = await fileSize(path);
+  const wanted = fixedByteSize(datatype, dims);
+  if (wanted !== undefined) {
+    if (size === wanted) return;
+    const has = size < wanted ? 'only has' : 'has';
+    const text = `initial_state setting expects ${wanted} bytes, but the data provided from ${file} ${has} ${size} bytes.`;
+    throw new NereidError('INVALID_ARG', text, { field: 'data_file' });
+  }
+  const elements = elementCount(dims) ?? 0;
+  const found = size > LIMITS.initial_state_bytes_max ? Number.NaN : bytesElements(await readFile(path), file).length;
+  if (found === elements) return;
+  const text = `initial_state setting expects ${elements} elements, but the data provided from ${file} has ${found}.`;
+  throw new NereidError('INVALID_ARG', text, { field: 'data_file' });
+}
+
+async function fileSize(path: string): Promise<number> {
+  try {
+    const found = await stat(path);
+    if (found.isFile()) return found.size;
+  } catch (error) {
+    const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    const why = missing ? 'No such file or directory' : errorInfo(error).message;
+    throw new NereidError('INTERNAL', `failed to open text file for read ${path}: ${why}`, { cause: error });
+  }
+  throw new NereidError('INVALID_ARG', `'${path}' is not a regular file`, { field: 'data_file' });
+}
