@@ -1,4 +1,10 @@
-import type { ErrorInfo, InferMessage, ProcessId, ResponseMessage } from '@nereid/protocol';
+import {
+  type ErrorInfo,
+  type InferMessage,
+  type ProcessId,
+  type ResponseMessage,
+  refusedExecution,
+} from '@nereid/protocol';
 
 /** The answer of an owner in place of a worker. */
 export function refusedAnswer(
@@ -11,8 +17,7 @@ export function refusedAnswer(
     model,
     id,
     outcome: { ok: false, error },
-    // No execution has this name, so a gateway never takes it for a chunk of one.
-    execution: `${owner}/refused`,
+    execution: refusedExecution(owner),
     chunk: 0,
     last: true,
   };

@@ -5,6 +5,7 @@ import {
   type Message,
   type Outcome,
   REQUEST_DEFAULTS,
+  sequenceNeedsStart,
   type Tensor,
 } from '@nereid/protocol';
 import { describe, expect, it } from 'vitest';
@@ -183,12 +184,12 @@ describe('infer', () => {
     expect(fixture.gateway.refusedMessages).toBe(2);
   });
 
-  it('ends a step whose sequence has moved', async () => {
+  it('ends a request whose model keeps sequences by now', async () => {
     const fixture = await gatewayFixture();
     const outcome = fixture.gateway.infer(REQUEST);
     await fixture.arrived(1);
     fixture.coordinator.send('gw-1', { kind: 'moved', model: 'simple', id: 'gw-1:1', sent: null, current: 'x' });
-    expect(await outcome).toMatchObject({ ok: false, error: { code: 'INVALID_ARG', reason: 'sequence_lost' } });
+    expect(await outcome).toEqual({ ok: false, error: sequenceNeedsStart('simple', 0n) });
   });
 });
 

@@ -94,7 +94,7 @@ export interface Gateway {
   readonly refusedMessages: number;
 }
 
-const STOPPED: Outcome = { ok: false, error: STOPPING };
+const STOPPED = { ok: false, error: STOPPING } as const;
 
 export function createGateway(options: GatewayOptions): Gateway {
   const { id, clock, directory, log, traces } = options;
@@ -178,7 +178,8 @@ export function createGateway(options: GatewayOptions): Gateway {
     }
   };
 
-  const refusal = (request: InferRequest) => (stopping ? STOPPING : infer.refusal(request, 'any'));
+  const admit = (request: InferRequest, answers: 'one' | 'any'): ModelLookup =>
+    stopping ? STOPPED : infer.admit(request, answers);
 
   const drain = () => {
     if (stopping) return;
@@ -198,8 +199,8 @@ export function createGateway(options: GatewayOptions): Gateway {
       timer?.cancel();
     }
     closed = true;
-    pending.settleAll(STOPPED);
     infer.close();
+    pending.settleAll(STOPPED);
     questions.close();
     unwatch();
     unlisten();
@@ -214,17 +215,19 @@ export function createGateway(options: GatewayOptions): Gateway {
     },
     infer(request, signal, msLeft = 0) {
       if (traces?.on === true) traces.sample(request.modelName);
-      if (stopping) return Promise.resolve(STOPPED);
-      const error = infer.refusal(request, 'one');
-      return error === null ? infer.submit(request, signal, msLeft) : Promise.resolve({ ok: false, error });
+      const found = admit(request, 'one');
+      return found.ok ? infer.submit(request, found.signature.sequence, signal, msLeft) : Promise.resolve(found);
     },
-    refusal,
+    refusal(request) {
+      const found = admit(request, 'any');
+      return found.ok ? null : found.error;
+    },
     inferStream(request, signal, msLeft = 0, inFlight = undefined) {
       if (traces?.on === true) traces.sample(request.modelName);
-      const error = refusal(request);
-      if (error === null) return infer.stream(request, signal, msLeft, inFlight);
+      const found = admit(request, 'any');
+      if (found.ok) return infer.stream(request, found.signature.sequence, signal, msLeft, inFlight);
       const refused = createAnswerQueue(options.limits, () => {});
-      refused.end({ ok: false, error });
+      refused.end(found);
       return refused;
     },
     live: () => !closed,

@@ -1,4 +1,4 @@
-import { checkRequest, type ModelRecord } from '@nereid/config';
+import { checkRequest, type ModelRecord, type SequenceSignature } from '@nereid/config';
 import {
   compareEpochs,
   DEADLINE_SLACK_MS,
@@ -15,7 +15,6 @@ import {
   type ResponseMessage,
   type RunningMessage,
   type StaleMessage,
-  sequenceLost,
   sequenceNeedsStart,
   withRequestId,
 } from '@nereid/protocol';
@@ -24,19 +23,19 @@ import type { Directory, LargeTensors, Mailbox, RefusalReason } from '@nereid/tr
 import { type AnswerQueue, createAnswerQueue, type StreamLimits } from './answer-queue.ts';
 import type { BytesInFlight } from './bytes-in-flight.ts';
 import type { ComingRequests } from './coming-requests.ts';
+import { firstMessage } from './first-message.ts';
+import { decoupled, ownerless, tensorsGone } from './infer-errors.ts';
 import type { LeaveSignal } from './leave-signal.ts';
-import type { ModelLookups } from './model-lookup.ts';
+import type { ModelLookup, ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
 import { type ResendTimes, resendStep } from './resend.ts';
+import { createSequenceSteps, outlivesCaller, type SequenceStep, stepPlace } from './sequence-steps.ts';
 import { createStreams, hasBegun, newStream, type WaitingStream } from './streams.ts';
 
 /** A request refused this often in a row is not sent on at once: ownership changes faster than it travels. */
 const REDIRECTS_MAX = 4;
 /** A request whose tensors are lost more often fails: something takes them away. */
 const TENSOR_LOSSES_MAX = 4;
-
-/** Of a request that has met no owner; lower than every epoch given out. */
-const NO_EPOCH: Epoch = { number: 0, owner: '' };
 
 const CANCELLED: Outcome = { ok: false, error: { code: 'CANCELLED', message: 'the caller gave up' } };
 
@@ -64,18 +63,25 @@ export interface InferParts {
  */
 export interface Infer {
   /**
-   * Why the request cannot be taken, from what is known here; null where it can. A decoupled model is
+   * The model of the request, or why it cannot be taken, from what is known here. A decoupled model is
    * refused where one answer is waited for.
    */
-  refusal(request: InferRequest, answers: 'one' | 'any'): ErrorInfo | null;
+  admit(request: InferRequest, answers: 'one' | 'any'): ModelLookup;
   /**
-   * Sends a request that was not refused and waits; `signal` cancels it wherever it is by then. `msLeft`: how long the
+   * Sends a request that was admitted and waits; `signal` cancels it wherever it is by then. `msLeft`: how long the
    * caller waits, 0 for no end. It is the caller who ends it then, by `signal`; owners hear of it in case that is lost.
+   * `sequence`: how its model keeps sequences, if it does; the request is then the next step of its own.
    */
-  submit(request: InferRequest, signal: LeaveSignal | undefined, msLeft: number): Promise<Outcome>;
+  submit(
+    request: InferRequest,
+    sequence: SequenceSignature | undefined,
+    signal: LeaveSignal | undefined,
+    msLeft: number,
+  ): Promise<Outcome>;
   /** As `submit`, for any number of answers: the iterable ends after the one that is `last`. */
   stream(
     request: InferRequest,
+    sequence: SequenceSignature | undefined,
     signal: LeaveSignal | undefined,
     msLeft: number,
     inFlight: BytesInFlight | undefined,
@@ -114,15 +120,33 @@ export function createInfer(parts: InferParts): Infer {
     const { message } = request;
     const msLeft = timeLeft(request.deadlineUs, clock.nowUs());
     request.message = { ...message, epoch, low: pending.low, sends: message.sends + 1, msLeft };
+    if (request.step !== undefined) {
+      request.message = { ...request.message, ...stepPlace(request.step) };
+      request.step.sends++;
+    }
     request.resendMs = resendMs;
     send(request);
+  };
+
+  /** A step with all others of its chain, in their order (docs/protocol.md R8); those that have begun to be answered wait for their turn. */
+  const sendChain = ({ chain }: SequenceStep, epoch: Epoch, resendMs: number) => {
+    for (const { id, answers } of [...chain.unfinished]) {
+      const request = pending.find(id);
+      if (request === undefined || hasBegun(request) || answers.length > 0) continue;
+      const same = compareEpochs(request.message.epoch, epoch) === 0;
+      request.redirects = 0;
+      sendUnder(request, epoch, same ? Math.max(resendMs, request.resendMs) : resendMs);
+    }
   };
 
   /** The mailbox did not take it. Later copies are not given up for it: another may be on its way. */
   const cameBack = (request: PendingRequest, message: InferMessage, reason: RefusalReason) => {
     if (request.message !== message || pending.find(message.id) !== request || hasBegun(request)) return;
     if (reason === 'gone') redirect(request, [directory.owner(message.model)]);
-    else if (message.sends === 1) pending.settle(message.id, failed(withRequestId(message.request, QUEUE_FULL)));
+    else if (message.sends === 1) {
+      if (request.step !== undefined) request.step.unsent = true;
+      pending.settle(message.id, failed(withRequestId(message.request, QUEUE_FULL)));
+    }
   };
 
   const redirect = (request: PendingRequest, beliefs: readonly (Epoch | undefined)[]) => {
@@ -153,6 +177,7 @@ export function createInfer(parts: InferParts): Infer {
       streams.look(request, request.stream);
       return;
     }
+    if (request.step !== undefined && request.step.answers.length > 0) return;
     const nowUs = clock.nowUs();
     const owner = directory.owner(request.message.model);
     if (owner !== undefined && !request.returned) request.strandedUs = undefined;
@@ -161,8 +186,13 @@ export function createInfer(parts: InferParts): Infer {
     else if (step.type === 'strand') strand(request);
     else if (step.type === 'send') {
       request.redirects = 0;
-      sendUnder(request, step.epoch, step.resendMs);
-    } else if (force && owner !== undefined) sendUnder(request, owner, times.resend_ms);
+      if (request.step !== undefined) sendChain(request.step, step.epoch, step.resendMs);
+      else sendUnder(request, step.epoch, step.resendMs);
+    } else if (force && owner !== undefined) {
+      if (request.step === undefined) sendUnder(request, owner, times.resend_ms);
+      // With the first of its chain, else.
+      else if (request.sentUs < nowUs) sendChain(request.step, owner, times.resend_ms);
+    }
   };
 
   const armSweep = () => {
@@ -181,23 +211,55 @@ export function createInfer(parts: InferParts): Infer {
 
   const cancel = (id: string) => {
     const request = pending.find(id);
-    if (request === undefined || !pending.settle(id, CANCELLED)) return;
+    if (request?.step !== undefined) request.step.told = true;
+    if (request === undefined || !pending.settle(id, CANCELLED) || outlivesCaller(request)) return;
     const { model, epoch, g, session, sends } = request.message;
     if (hasBegun(request)) streams.cancel(request.message);
     else if (sends > 0) mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id, g, low: pending.low, session });
   };
 
+  const takeResponse = (message: ResponseMessage) => {
+    const request = pending.find(message.id);
+    if (request === undefined) streams.unwaited(message);
+    else if (request.step !== undefined && steps.holds(request, request.step, message)) return true;
+    else if (request.stream !== undefined) streams.chunk(request, request.stream, message);
+    else if (!isWholeOutcome(message.outcome)) tensorsLost(request);
+    else if (message.last) pending.settle(message.id, message.outcome);
+    // Its model was loaded anew as a decoupled one on the way.
+    else if (pending.settle(message.id, failed(decoupled(message.model)))) streams.unwaited(message);
+    return request !== undefined;
+  };
+
+  const steps = createSequenceSteps({
+    pending,
+    mailbox,
+    held_answers_max: parts.limits.stream_unread_chunks_max,
+    sendAgain(request) {
+      const owner = directory.owner(request.message.model);
+      if (owner !== undefined && !hasBegun(request)) sendUnder(request, owner, times.resend_ms);
+    },
+    response: takeResponse,
+  });
+
   /** Returns the token under which it waits. */
   const start = (
     request: InferRequest,
+    sequence: SequenceSignature | undefined,
     signal: LeaveSignal | undefined,
     resolve: (outcome: Outcome) => void,
     stream: WaitingStream | undefined,
     msLeft: number,
   ): string => {
     const epoch = directory.owner(request.modelName);
-    const toldMs = msLeft > 0 ? Math.ceil(msLeft) + DEADLINE_SLACK_MS : 0;
-    const first = firstMessage(request, epoch, replyTo, pending, toldMs);
+    // An owner ends the sequence of what is too late, which a numbered step asked for again must find.
+    const patient = sequence !== undefined && request.sequenceStep !== undefined && stream === undefined;
+    const toldMs = msLeft > 0 && !patient ? Math.ceil(msLeft) + DEADLINE_SLACK_MS : 0;
+    let first = firstMessage(request, epoch, replyTo, pending, toldMs);
+    const step = sequence === undefined || sequence.iterative ? undefined : steps.join(request, first);
+    if (step !== undefined) {
+      step.sends = first.sends;
+      first = { ...first, ...stepPlace(step), step: step.number };
+    } else if (sequence !== undefined) first = { ...first, session: first.id };
     const coming = parts.coming.of(request.modelName);
     const message = coming === 0 ? first : { ...first, coming };
     const onAbort = signal === undefined ? undefined : () => cancel(message.id);
@@ -206,6 +268,8 @@ export function createInfer(parts: InferParts): Infer {
       message,
       resolve,
       stream,
+      step,
+      settled: step === undefined ? undefined : (outcome) => closed || steps.settled(waiting, step, outcome),
       signal,
       onAbort,
       deadlineUs: toldMs > 0 ? clock.nowUs() + toldMs * 1000 : undefined,
@@ -224,21 +288,21 @@ export function createInfer(parts: InferParts): Infer {
   };
 
   return {
-    refusal(request, answers) {
+    admit(request, answers) {
       const found = models.find(request.modelName, request.modelVersion);
-      if (!found.ok) return found.error;
-      if (found.signature.decoupled && answers === 'one') return decoupled(request.modelName);
+      if (!found.ok) return found;
+      if (found.signature.decoupled && answers === 'one') return failed(decoupled(request.modelName));
       const wrong = checkRequest(found.signature, request);
-      if (wrong !== null) return wrong;
-      return pending.full ? withRequestId(request, QUEUE_FULL) : null;
+      if (wrong !== null) return failed(wrong);
+      return pending.full ? failed(withRequestId(request, QUEUE_FULL)) : found;
     },
 
-    submit(request, signal, msLeft) {
+    submit(request, sequence, signal, msLeft) {
       if (signal?.aborted === true) return Promise.resolve(CANCELLED);
-      return new Promise((resolve) => start(request, signal, resolve, undefined, msLeft));
+      return new Promise((resolve) => start(request, sequence, signal, resolve, undefined, msLeft));
     },
 
-    stream(request, signal, msLeft, inFlight) {
+    stream(request, sequence, signal, msLeft, inFlight) {
       let id: string | undefined;
       const queue = createAnswerQueue(
         parts.limits,
@@ -248,20 +312,11 @@ export function createInfer(parts: InferParts): Infer {
         inFlight,
       );
       if (signal?.aborted === true) queue.end(CANCELLED);
-      else id = start(request, signal, queue.end, newStream(queue), msLeft);
+      else id = start(request, sequence, signal, queue.end, newStream(queue), msLeft);
       return queue;
     },
 
-    response(message) {
-      const request = pending.find(message.id);
-      if (request === undefined) streams.unwaited(message);
-      else if (request.stream !== undefined) streams.chunk(request, request.stream, message);
-      else if (!isWholeOutcome(message.outcome)) tensorsLost(request);
-      else if (message.last) pending.settle(message.id, message.outcome);
-      // Its model was loaded anew as a decoupled one on the way.
-      else if (pending.settle(message.id, failed(decoupled(message.model)))) streams.unwaited(message);
-      return request !== undefined;
-    },
+    response: takeResponse,
 
     running: streams.running,
 
@@ -273,10 +328,13 @@ export function createInfer(parts: InferParts): Infer {
       redirect(request, [directory.owner(request.message.model), known ?? undefined]);
     },
 
-    moved({ id, model, current }) {
-      const correlationId = pending.find(id)?.message.request.correlationId ?? 0n;
-      const error = current === null ? sequenceNeedsStart(model, correlationId) : sequenceLost(model, correlationId);
-      pending.settle(id, failed(error));
+    moved(message) {
+      const request = pending.find(message.id);
+      if (request?.step !== undefined) steps.moved(request, request.step, message);
+      // Its model was loaded anew as one that keeps sequences on the way.
+      else if (request !== undefined) {
+        pending.settle(message.id, failed(sequenceNeedsStart(message.model, request.message.request.correlationId)));
+      }
     },
 
     missing({ id }) {
@@ -302,32 +360,6 @@ export function createInfer(parts: InferParts): Infer {
   };
 }
 
-function firstMessage(
-  request: InferRequest,
-  epoch: Epoch | undefined,
-  replyTo: ProcessId,
-  pending: Pending,
-  msLeft: number,
-): InferMessage {
-  const { g, id } = pending.next();
-  return {
-    kind: 'infer',
-    model: request.modelName,
-    epoch: epoch ?? NO_EPOCH,
-    id,
-    g,
-    low: pending.low,
-    // A sequence's steps are chained by these three once models that keep sequences are served.
-    prev: 0,
-    session: null,
-    step: -1,
-    sends: epoch === undefined ? 0 : 1,
-    msLeft,
-    replyTo,
-    request,
-  };
-}
-
 /** The `msLeft` of a message: whole milliseconds, 0 where there is no deadline. */
 function timeLeft(deadlineUs: number | undefined, nowUs: number): number {
   return deadlineUs === undefined ? 0 : Math.max(1, Math.ceil((deadlineUs - nowUs) / 1000));
@@ -338,20 +370,6 @@ function newerEpoch(refused: Epoch, beliefs: readonly (Epoch | undefined)[]): Ep
   return beliefs.find((belief) => belief !== undefined && compareEpochs(belief, refused) !== 0);
 }
 
-function failed(error: ErrorInfo): Outcome {
+function failed(error: ErrorInfo): { readonly ok: false; readonly error: ErrorInfo } {
   return { ok: false, error };
-}
-
-function ownerless(model: string): ErrorInfo {
-  return { code: 'UNAVAILABLE', message: `no coordinator owns model '${model}' now; try again in a few seconds` };
-}
-
-function tensorsGone(model: string): ErrorInfo {
-  const message = `large tensors of a request to model '${model}' were lost on their way; try again, and see whether Redis evicts keys`;
-  return { code: 'UNAVAILABLE', message };
-}
-
-function decoupled(model: string): ErrorInfo {
-  const message = `model '${model}' is decoupled: it may answer any number of times, infer waits for one answer`;
-  return { code: 'UNSUPPORTED', message };
 }

@@ -32,6 +32,8 @@ function add(pending: Pending, outcomes: Outcome[], signal?: AbortSignal, onAbor
     message,
     resolve: (outcome) => outcomes.push(outcome),
     stream: undefined,
+    step: undefined,
+    settled: undefined,
     signal,
     onAbort,
     deadlineUs: undefined,

@@ -1,5 +1,6 @@
 import type { InferMessage, Outcome, ProcessId } from '@nereid/protocol';
 import type { LeaveSignal } from './leave-signal.ts';
+import type { SequenceStep } from './sequence-steps.ts';
 import type { WaitingStream } from './streams.ts';
 
 /** A request that somebody waits for. */
@@ -10,6 +11,10 @@ export interface PendingRequest {
   readonly resolve: (outcome: Outcome) => void;
   /** Undefined where one answer is waited for. */
   readonly stream: WaitingStream | undefined;
+  /** Undefined where it is no step of a sequence. */
+  readonly step: SequenceStep | undefined;
+  /** Told of the outcome once it is handed out; undefined where nothing hangs on it. */
+  readonly settled: ((outcome: Outcome) => void) | undefined;
   /** The caller's signal and our listener on it, taken off at the outcome. */
   readonly signal: LeaveSignal | undefined;
   readonly onAbort: (() => void) | undefined;
@@ -80,6 +85,7 @@ export function createPending(
     if (request.onAbort !== undefined) request.signal?.removeEventListener('abort', request.onAbort);
     settled(request.message);
     request.resolve(outcome);
+    request.settled?.(outcome);
     if (waiting.size === 0) announceEmpty();
     return true;
   };

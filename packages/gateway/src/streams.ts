@@ -60,7 +60,7 @@ export interface Streams {
   /** Breaks a stream that has begun and has been quiet for too long. */
   look(request: PendingRequest, stream: WaitingStream): void;
   /** Tells the owner that nobody waits for a stream that has begun. */
-  cancel(message: Pick<InferMessage, 'id' | 'model'>): void;
+  cancel(message: Pick<InferMessage, 'id' | 'model' | 'session'>): void;
 }
 
 export function newStream(queue: AnswerQueue): WaitingStream {
@@ -77,7 +77,7 @@ export function createStreams(parts: StreamsParts): Streams {
   /** By id: when its owner was last told, oldest first. */
   const cancels = new Map<string, number>();
 
-  const cancel = (model: string, id: string) => {
+  const cancel = (model: string, id: string, session: string | null = null) => {
     const epoch = directory.owner(model);
     if (epoch === undefined) return;
     cancels.delete(id);
@@ -87,7 +87,7 @@ export function createStreams(parts: StreamsParts): Streams {
       cancels.delete(oldest);
     }
     const g = numberOf(id);
-    mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id, g, low: pending.low, session: null });
+    mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id, g, low: pending.low, session });
   };
 
   const cancelAgain = (model: string, id: string) => {
@@ -135,7 +135,7 @@ export function createStreams(parts: StreamsParts): Streams {
       breakOff(request, streamBroken(request.message.model, 'its worker gives no sign of it any more'));
     },
 
-    cancel: ({ model, id }) => cancel(model, id),
+    cancel: ({ model, id, session }) => cancel(model, id, session),
   };
 }
 

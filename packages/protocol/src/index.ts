@@ -99,6 +99,7 @@ export type {
   ListedMessage,
   ListMessage,
 } from './question-messages.ts';
+export { isRefused, refusedExecution } from './refused-execution.ts';
 export {
   ANSWER_REFUSED,
   answerExpired,

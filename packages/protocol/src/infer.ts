@@ -16,6 +16,8 @@ export interface InferRequest<T = Tensor> {
   readonly correlationId: bigint | string;
   readonly sequenceStart: boolean;
   readonly sequenceEnd: boolean;
+  /** `nereid_step`, the client's own number of the step from 0; absent for none. Between processes their messages carry it. */
+  readonly sequenceStep?: number;
   /** 0 for the model's default level. */
   readonly priority: bigint;
   /** Queue timeout override in microseconds, 0n for none. */

@@ -107,7 +107,8 @@ const readError: FrameReader<ErrorInfo> = (value, body) => {
 const correlationId: FrameReader<bigint | string> = (value, body) =>
   typeof value === 'string' ? value : long(value, body);
 
-const request = record<CarriedRequest>({
+// A step's number is the message's.
+const request = record<Omit<CarriedRequest, 'sequenceStep'>>({
   modelName: text,
   modelVersion: text,
   id: text,

@@ -134,7 +134,7 @@ export interface ResponseMessage {
   readonly model: string;
   readonly id: string;
   readonly outcome: CarriedOutcome;
-  /** Names the execution, so that chunks of two runs are never mixed. */
+  /** Names the execution, so that chunks of two runs are never mixed; of an owner's own answer see refused-execution.ts. */
   readonly execution: string;
   /** From 0, without gaps within an execution. */
   readonly chunk: number;

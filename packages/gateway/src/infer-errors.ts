@@ -1,0 +1,16 @@
+/** Why a gateway fails a request by itself. */
+import type { ErrorInfo } from '@nereid/protocol';
+
+export function ownerless(model: string): ErrorInfo {
+  return { code: 'UNAVAILABLE', message: `no coordinator owns model '${model}' now; try again in a few seconds` };
+}
+
+export function tensorsGone(model: string): ErrorInfo {
+  const message = `large tensors of a request to model '${model}' were lost on their way; try again, and see whether Redis evicts keys`;
+  return { code: 'UNAVAILABLE', message };
+}
+
+export function decoupled(model: string): ErrorInfo {
+  const message = `model '${model}' is decoupled: it may answer any number of times, infer waits for one answer`;
+  return { code: 'UNSUPPORTED', message };
+}

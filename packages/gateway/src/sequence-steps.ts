@@ -1,0 +1,192 @@
+import {
+  ANSWER_REFUSED,
+  CANCELLED,
+  type ErrorInfo,
+  type InferRequest,
+  isRefused,
+  isWholeOutcome,
+  type MovedMessage,
+  type Outcome,
+  type ResponseMessage,
+  sequenceLost,
+} from '@nereid/protocol';
+import type { Mailbox } from '@nereid/transport';
+import type { Pending, PendingRequest } from './pending.ts';
+import {
+  type Chain,
+  type ChainedStep,
+  isHeld,
+  joinChain,
+  leaveChain,
+  movedStep,
+  type StepEnd,
+  stepBefore,
+} from './sequence-chain.ts';
+import { createSequenceChains } from './sequence-chains.ts';
+import { hasBegun } from './streams.ts';
+
+/** A pending request that is a step of a sequence. */
+export interface SequenceStep extends ChainedStep {
+  readonly chain: Chain<SequenceStep>;
+  /** What came while it was held, to be handed out in its turn. */
+  readonly answers: ResponseMessage[];
+  /** What its execution gave as the last: whatever that is, the step took effect. */
+  executed: Outcome | undefined;
+  /** Its owner did not know its session while an earlier step of it was under way. */
+  unknown: boolean;
+  /** It never left this process. */
+  unsent: boolean;
+  /** Its owner needs not be told that its session is over. */
+  told: boolean;
+}
+
+export interface SequenceStepsParts {
+  readonly pending: Pending;
+  readonly mailbox: Mailbox;
+  /** Answers kept of a step that is held. */
+  readonly held_answers_max: number;
+  /** Sends it to the owner known now; what has none is left to the sweep. */
+  readonly sendAgain: (request: PendingRequest) => void;
+  /** Takes an answer that was held. */
+  readonly response: (message: ResponseMessage) => void;
+}
+
+/**
+ * Steps of sequences at their gateway: sequence-chain.ts says what becomes of them, this does it.
+ *
+ * An answer that is a model's, an error too, leaves the sequence as it is. Every other failure (of an owner, of this
+ * gateway, of a caller who left) ends it: later steps fail, and the owner is told unless it said so itself (R19).
+ */
+export interface SequenceSteps {
+  join(request: InferRequest, token: { readonly id: string; readonly g: number }): SequenceStep;
+  /** True where the answer has to wait for its turn. */
+  holds(request: PendingRequest, step: SequenceStep, message: ResponseMessage): boolean;
+  moved(request: PendingRequest, step: SequenceStep, message: MovedMessage): void;
+  /** It has its outcome. */
+  settled(request: PendingRequest, step: SequenceStep, outcome: Outcome): void;
+}
+
+/** What its message says of a step at each send. */
+export function stepPlace(step: SequenceStep): { readonly session: string | null; readonly prev: number } {
+  return { session: step.session, prev: stepBefore(step.chain, step) };
+}
+
+/** Whether what its caller does is nothing to the sequence: a numbered step is asked for again, of this gateway or another. */
+export function outlivesCaller(request: PendingRequest): boolean {
+  return request.step !== undefined && request.step.number >= 0 && request.stream === undefined;
+}
+
+export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
+  const { pending, mailbox } = parts;
+  const chains = createSequenceChains<SequenceStep>();
+  /** Those whose turn has come, in order: handing out one may release the next. */
+  const ready: SequenceStep[] = [];
+  let handingOut = false;
+
+  const tellClosed = ({ message }: PendingRequest, session: string) => {
+    const { model, epoch, id, g } = message;
+    mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id, g, low: pending.low, session });
+  };
+
+  const again = (step: SequenceStep) => {
+    const request = pending.find(step.id);
+    if (request !== undefined) parts.sendAgain(request);
+  };
+
+  const handOut = () => {
+    if (handingOut) return;
+    handingOut = true;
+    for (let step = ready.shift(); step !== undefined; step = ready.shift()) {
+      const answers = step.answers.splice(0);
+      for (const message of answers) parts.response(message);
+      if (answers.length === 0 && step.unknown) again(step);
+    }
+    handingOut = false;
+  };
+
+  /** Those that end with another: what becomes of the chain is settled with that one. */
+  const fail = (steps: readonly SequenceStep[], cause: ErrorInfo) => {
+    for (const { chain, id } of steps) pending.settle(id, { ok: false, error: afterFailure(chain, cause) });
+  };
+
+  return {
+    join(request, { id, g }) {
+      const chain = chains.take(request.modelName, request.correlationId);
+      const { sequenceStart: start, sequenceEnd: end, sequenceStep: number = -1 } = request;
+      const step: SequenceStep = {
+        ...{ chain, id, g, start, end, number, session: null, sends: 0 },
+        ...{ answers: [], executed: undefined, unknown: false, unsent: false, told: false },
+      };
+      joinChain(chain, step);
+      return step;
+    },
+
+    holds(request, step, message) {
+      if (isHeld(step.chain, step)) {
+        const most = request.stream === undefined ? 1 : parts.held_answers_max;
+        // A stream misses one that is left out, and breaks off at it.
+        if (step.answers.length < most) step.answers.push(message);
+        return true;
+      }
+      const { outcome } = message;
+      if (message.last && !isRefused(message) && isWholeOutcome(outcome)) step.executed = outcome;
+      return false;
+    },
+
+    moved(request, step, { sent, current }) {
+      if (hasBegun(request) || step.session !== sent) return;
+      if (isHeld(step.chain, step)) {
+        // Its START may not have come there yet, or the answer of the step that ended the session is on its way.
+        step.unknown = true;
+        return;
+      }
+      const verdict = movedStep(step.chain, step, sent, current);
+      if (verdict.type === 'adopt') verdict.steps.forEach(again);
+      else if (verdict.type === 'fail') {
+        step.told = true;
+        if (verdict.close !== null) tellClosed(request, verdict.close);
+        pending.settle(step.id, { ok: false, error: verdict.error });
+      }
+    },
+
+    settled(request, step, outcome) {
+      const { chain } = step;
+      if (!chain.unfinished.includes(step)) return;
+      const end = stepEnd(request, step, outcome);
+      const { failed, again: repeated, released } = leaveChain(chain, step, end);
+      if (!outcome.ok && failed.length > 0) {
+        // Taken out at once, so that each is settled by itself.
+        chain.unfinished.splice(
+          0,
+          chain.unfinished.length,
+          ...chain.unfinished.filter((each) => !failed.includes(each)),
+        );
+        fail(failed, outcome.error);
+      }
+      const { session, sends } = request.message;
+      if (end === 'closed' && step.number < 0 && !step.told && sends > 0 && session !== null)
+        tellClosed(request, session);
+      chains.left(chain);
+      repeated.forEach(again);
+      if (released !== undefined) ready.push(released);
+      handOut();
+    },
+  };
+}
+
+function stepEnd(request: PendingRequest, step: SequenceStep, outcome: Outcome): StepEnd {
+  if (outcome.ok) return 'done';
+  const { code, reason, message } = outcome.error;
+  if (code === 'CANCELLED') return outlivesCaller(request) ? 'left' : 'closed';
+  if (reason === 'step_gap' || reason === 'answer_expired') return 'done';
+  if (step.unsent && !step.start && step.chain.unfinished.at(-1) === step) return 'done';
+  // What it did is done, but nobody has its answer.
+  if (message === ANSWER_REFUSED.message || reason === 'sequence_lost') return 'closed';
+  return outcome === step.executed ? 'done' : 'closed';
+}
+
+/** Of a step behind one that failed; behind one that was cancelled it is cancelled too, as in Triton (sequence_batch_scheduler.cc). */
+function afterFailure({ model, correlationId }: Chain, { code }: ErrorInfo): ErrorInfo {
+  const lost = sequenceLost(model, correlationId);
+  return code === 'CANCELLED' ? { ...CANCELLED, reason: 'sequence_lost' } : lost;
+}
