@@ -16,7 +16,7 @@ export interface DirectOptions {
  *
  * The step that has waited longest goes in any case, with all that have its shape; others wait for the next batch. It
  * goes at once, unless a minimum utilization and a delay are set: then once that share of the slots has a step to go,
- * or it has waited for the delay. Without a delay its time is over at once, so the utilization alone holds nothing up.
+ * of whatever shape, or it has waited for the delay. Without a delay its time is over at once, so the utilization alone holds nothing up.
  */
 export function createDirectSteps<R extends QueuedRequest>(options: DirectOptions): ReadySteps<R> {
   const bySlot = new Map<number, R>();
@@ -28,12 +28,15 @@ export function createDirectSteps<R extends QueuedRequest>(options: DirectOption
     return first;
   };
 
+  /** Why a batch of so many of those that are ready goes, if it does. */
   const verdict = (count: number, dueUs: number, nowUs: number, draining: boolean): CloseReason | undefined => {
     if (count >= options.slots) return 'full';
-    if (options.utilization_min === 0 || options.delay_us === 0) return 'free';
-    if (count / options.slots >= options.utilization_min) return 'preferred';
-    if (nowUs >= dueUs) return 'delay';
-    return draining ? 'drain' : undefined;
+    if (options.utilization_min > 0 && options.delay_us > 0) {
+      if (bySlot.size / options.slots >= options.utilization_min) return 'preferred';
+      if (nowUs >= dueUs) return 'delay';
+      return draining ? 'drain' : undefined;
+    }
+    return count < bySlot.size ? 'shape' : 'free';
   };
 
   return {

@@ -104,6 +104,7 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
   /** Takes the lane off where it is, nothing of which has begun, and gives it another place. */
   const move = (lane: Lane<R>, nowUs: number) => {
     unseat(lane, nowUs);
+    lane.startedUs = lane.sessions[0]?.startedUs ?? lane.startedUs;
     if (instances.seat(lane)) seated(lane, true, nowUs);
     else backlog.putBack(lane);
   };
@@ -123,7 +124,6 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
       fill(nowUs);
     } else if (isQuiet(first) && heir !== undefined) {
       drop(first, nowUs);
-      if (lane.slot !== undefined) idle.touch(heir, nowUs);
       settle(lane, returned, nowUs);
     } else if (isQuiet(first)) {
       if (idle.isOver(first, nowUs)) close(first, 'idle', nowUs);
@@ -147,7 +147,10 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
     if (inFlight !== undefined) byStep.delete(inFlight);
     idle.forget(session);
     sessions.delete(id);
-    lane.sessions.splice(lane.sessions.indexOf(session), 1);
+    const at = lane.sessions.indexOf(session);
+    lane.sessions.splice(at, 1);
+    const [heir] = lane.sessions;
+    if (at === 0 && heir !== undefined && lane.slot !== undefined) idle.touch(heir, nowUs);
   };
 
   /** `except`: a step that its caller ends. */
@@ -162,13 +165,13 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
   };
 
   /** The session of the step, which is new if nobody knows it. */
-  const sessionOf = (step: R, nowUs: number): { readonly session: Session<R>; readonly isNew: boolean } => {
+  const sessionOf = (step: R): { readonly session: Session<R>; readonly isNew: boolean } => {
     const { session: id, replaces } = sequenceOf(step);
     const known = sessions.get(id);
     if (known !== undefined) return { session: known, isNew: false };
     const former = replaces === undefined ? undefined : sessions.get(replaces);
     const lane = former?.lane ?? createLane<R>(step.arrivedUs, ++lanesMade);
-    const session = createSession(id, lane, nowUs);
+    const session = createSession(id, lane, step.arrivedUs);
     sessions.set(id, session);
     return { session, isNew: former === undefined };
   };
@@ -182,7 +185,7 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
   /** Those whose sessions may still go elsewhere, in the order of their STARTs. */
   const moveUnbegun = (instance: SequenceInstance<R>, nowUs: number) => {
     const unbegun = [...instance.lanes.values()].filter(({ sessions: [first] }) => first?.begun === false);
-    unbegun.sort((a, b) => a.startedUs - b.startedUs);
+    unbegun.sort(({ sessions: [a] }, { sessions: [b] }) => (a?.startedUs ?? 0) - (b?.startedUs ?? 0));
     for (const lane of unbegun) move(lane, nowUs);
   };
 
@@ -199,7 +202,7 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
       for (const session of sessions.values()) yield listed(session);
     },
     arrive(step, nowUs) {
-      const { session, isNew } = sessionOf(step, nowUs);
+      const { session, isNew } = sessionOf(step);
       enter(step, session);
       session.steps.push(step);
       session.activeUs = nowUs;
@@ -217,7 +220,7 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
     },
     giveBack(step, nowUs) {
       if (byStep.get(step.id)?.inFlight === step.id) byStep.delete(step.id);
-      const { session, isNew } = sessionOf(step, nowUs);
+      const { session, isNew } = sessionOf(step);
       const { lane } = session;
       if (lane.sessions[0] === session) withdraw(lane, nowUs);
       if (session.inFlight === step.id) session.inFlight = undefined;

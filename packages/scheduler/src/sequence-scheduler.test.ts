@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import { queuedRequest } from './fixture-request.ts';
 import { playSequences, type SequenceTimeline } from './fixture-sequences.ts';
 
 const IDLE = 'max_sequence_idle_microseconds: 100000';
+
+const returned = (id: string, session: string, start = false) =>
+  queuedRequest({ id, sequence: { session, start, end: false, replaces: undefined } });
 
 const SLOTS: readonly SequenceTimeline[] = [
   {
@@ -153,7 +157,7 @@ const STRATEGIES: readonly SequenceTimeline[] = [
       [2, 'c^$'],
       [3, 'a$'],
     ],
-    log: ['0 wk/0: a1@0 free', '10 wk/0: b1@1 free', '20 wk/0: a2@0 c1@2 free'],
+    log: ['0 wk/0: a1@0 free', '10 wk/0: b1@1 shape', '20 wk/0: a2@0 c1@2 free'],
   },
   {
     rule: 'direct: a batch waits for the minimum utilization',
@@ -164,6 +168,16 @@ const STRATEGIES: readonly SequenceTimeline[] = [
       [20, 'c^$'],
     ],
     log: ['20 wk/0: a1@0 b1@1 c1@2 preferred'],
+  },
+  {
+    rule: 'direct: for which steps of all shapes count, also those that must wait for the next batch',
+    config: 'direct { max_queue_delay_microseconds: 50000 minimum_slot_utilization: 0.5 }',
+    run_ms: 1,
+    events: [
+      [0, 'a^$'],
+      [10, 'b^$', { shapeKey: 'long' }],
+    ],
+    log: ['10 wk/0: a1@0 preferred', '60 wk/0: b1@1 delay'],
   },
   {
     rule: 'direct: or for the delay of the one that waits longest',
@@ -223,9 +237,334 @@ const STRATEGIES: readonly SequenceTimeline[] = [
   },
 ];
 
+const ENDS: readonly SequenceTimeline[] = [
+  {
+    rule: 'a quiet sequence is closed once its idle time since its last arrival is over',
+    config: `${IDLE} direct { }`,
+    events: [
+      [0, 'a^'],
+      [60, 'a'],
+    ],
+    log: ['0 wk/0: a1@0 free', '60 wk/0: a2@0 free', '160 closed a idle bound'],
+  },
+  {
+    rule: 'a step that comes before the timer has told keeps its sequence',
+    config: `${IDLE} direct { }`,
+    events: [
+      [0, 'a^'],
+      [100, 'a$'],
+    ],
+    log: ['0 wk/0: a1@0 free', '100 wk/0: a2@0 free'],
+  },
+  {
+    rule: 'steps that wait or run are done first, then it is closed at once',
+    config: `${IDLE} direct { }`,
+    run_ms: 80,
+    events: [
+      [0, 'a^'],
+      [1, 'a'],
+    ],
+    log: ['0 wk/0: a1@0 free', '80 wk/0: a2@0 free', '160 closed a idle bound'],
+  },
+  {
+    rule: 'unless another came for it meanwhile',
+    config: `${IDLE} direct { }`,
+    run_ms: 150,
+    events: [
+      [0, 'a^'],
+      [120, 'a$'],
+    ],
+    log: ['0 wk/0: a1@0 free', '150 wk/0: a2@0 free'],
+  },
+  {
+    rule: 'a sequence in the backlog is not idle; its time begins when it has a slot',
+    config: `${IDLE} direct { }`,
+    max_batch_size: 1,
+    events: [
+      [0, 'a^'],
+      [1, 'b^'],
+      [90, 'a'],
+      [180, 'a$'],
+      [270, 'b'],
+    ],
+    log: [
+      '0 wk/0: a1@0 full',
+      '90 wk/0: a2@0 full',
+      '180 wk/0: a3@0 full',
+      '180 wk/0: b1@0 full',
+      '270 wk/0: b2@0 full',
+      '370 closed b idle bound',
+    ],
+  },
+  {
+    rule: 'the slot of an idle sequence goes to the backlog',
+    config: `${IDLE} direct { }`,
+    max_batch_size: 1,
+    events: [
+      [0, 'a^'],
+      [1, 'b^$'],
+    ],
+    log: ['0 wk/0: a1@0 full', '100 closed a idle bound', '100 wk/0: b1@0 full'],
+  },
+  {
+    rule: 'in the backlog the earliest time-out of its steps ends all of a sequence',
+    config: 'direct { }',
+    max_batch_size: 1,
+    events: [
+      [0, 'a^'],
+      [1, 'b^', { timeoutUs: 90_000 }],
+      [2, 'b', { timeoutUs: 30_000 }],
+      [3, 'b'],
+      [4, 'c^$'],
+      [50, 'a$'],
+    ],
+    log: [
+      '0 wk/0: a1@0 full',
+      '32 reject b1 UNAVAILABLE',
+      '32 reject b2 UNAVAILABLE',
+      '32 reject b3 UNAVAILABLE',
+      '32 closed b timeout',
+      '50 wk/0: a2@0 full',
+      '50 wk/0: c1@0 full',
+    ],
+  },
+  {
+    rule: 'and of those that share its place',
+    config: 'direct { }',
+    max_batch_size: 1,
+    events: [
+      [0, 'a^'],
+      [1, 'b^'],
+      [2, 'c^', { replaces: 'b', timeoutUs: 30_000 }],
+      [50, 'a$'],
+    ],
+    log: [
+      '0 wk/0: a1@0 full',
+      '32 reject b1 UNAVAILABLE',
+      '32 closed b timeout',
+      '32 reject c1 UNAVAILABLE',
+      '32 closed c timeout',
+      '50 wk/0: a2@0 full',
+    ],
+  },
+  {
+    rule: 'in a slot time-outs count for nothing, nor do those of jobs',
+    config: 'direct { }',
+    max_batch_size: 1,
+    run_ms: 40,
+    events: [
+      [0, 'a^'],
+      [1, 'a', { timeoutUs: 10_000 }],
+      [2, 'b^$', { timeoutUs: 10_000, patient: true }],
+      [41, 'a$'],
+    ],
+    log: ['0 wk/0: a1@0 full', '40 wk/0: a2@0 full', '80 wk/0: a3@0 full', '120 wk/0: b1@0 full'],
+  },
+  {
+    rule: 'a cancelled step takes the others of its sequence with it, and its slot is free',
+    config: 'direct { }',
+    max_batch_size: 1,
+    run_ms: 10,
+    events: [
+      [0, 'a^'],
+      [1, 'a'],
+      [2, 'a'],
+      [3, 'a'],
+      [4, 'b^$'],
+      [5, { type: 'cancelled', id: 'a3' }],
+    ],
+    log: [
+      '0 wk/0: a1@0 full',
+      '5 reject a2 CANCELLED',
+      '5 reject a4 CANCELLED',
+      '5 closed a cancelled bound',
+      '10 wk/0: b1@0 full',
+    ],
+  },
+  {
+    rule: 'also in the backlog; a START that came for the same correlation id since is of another sequence',
+    config: 'direct { }',
+    max_batch_size: 1,
+    events: [
+      [0, 'a^'],
+      [1, 'b^'],
+      [2, 'c^$', { replaces: 'b' }],
+      [3, { type: 'cancelled', id: 'b1' }],
+      [4, 'a$'],
+    ],
+    log: ['0 wk/0: a1@0 full', '3 closed b cancelled', '4 wk/0: a2@0 full', '4 wk/0: c1@0 full'],
+  },
+  {
+    rule: 'a step that is out is not cancelled here, nor one that nobody knows',
+    config: 'direct { }',
+    run_ms: 10,
+    events: [
+      [0, 'a^'],
+      [1, 'a$'],
+      [2, { type: 'cancelled', id: 'a1' }],
+      [3, { type: 'cancelled', id: 'other' }],
+    ],
+    log: ['0 wk/0: a1@0 free', '10 wk/0: a2@0 free'],
+  },
+  {
+    rule: 'a session whose owner says that it is over leaves its slot and all that waits',
+    config: 'direct { }',
+    max_batch_size: 1,
+    run_ms: 10,
+    events: [
+      [0, 'a^'],
+      [1, 'a'],
+      [2, 'b^$'],
+      [3, { type: 'session-over', session: 'a' }],
+    ],
+    log: ['0 wk/0: a1@0 full', '10 wk/0: b1@0 full'],
+  },
+  {
+    rule: 'one step more than may wait is refused, and its session lives on',
+    config: 'direct { }',
+    queue_max: 2,
+    run_ms: 10,
+    events: [
+      [0, 'a^'],
+      [1, 'a'],
+      [2, 'a$'],
+      [3, 'a'],
+    ],
+    log: ['0 wk/0: a1@0 free', '3 reject a4 UNAVAILABLE', '10 wk/0: a2@0 free', '20 wk/0: a3@0 free'],
+  },
+];
+
+const CHANGES: readonly SequenceTimeline[] = [
+  {
+    rule: 'a draining instance gets no new sequences, and its own go on',
+    config: 'direct { }',
+    max_batch_size: 1,
+    instances: 2,
+    events: [
+      [0, 'a^'],
+      [1, { type: 'instance-draining', instance: 'wk/0' }],
+      [2, 'b^'],
+      [3, 'c^$'],
+      [4, 'a$'],
+      [5, 'b$'],
+    ],
+    log: ['0 wk/0: a1@0 full', '2 wk/1: b1@0 full', '4 wk/0: a2@0 full', '5 wk/1: b2@0 full', '5 wk/1: c1@0 full'],
+  },
+  {
+    rule: 'what has not begun on it goes elsewhere, also one that waits for a sequence there to end',
+    config: 'direct { }',
+    max_batch_size: 2,
+    run_ms: 10,
+    events: [
+      [0, 'a^'],
+      [1, 'b^$'],
+      [2, { type: 'instance-draining', instance: 'wk/0' }],
+      [3, 'c^$', { replaces: 'a' }],
+      [20, { type: 'instance-free', instance: 'wk/1' }],
+    ],
+    log: ['0 wk/0: a1@0 free', '20 wk/1: b1@0 c1@1 full'],
+  },
+  {
+    rule: 'the sequences of a lost instance keep their slots; those of which nothing was sent go elsewhere, before others that came later',
+    config: 'direct { }',
+    max_batch_size: 2,
+    run_ms: 10,
+    events: [
+      [0, 'a^'],
+      [1, 'b^$'],
+      [2, 'c^$'],
+      [3, { type: 'instance-lost', instance: 'wk/0' }],
+      [4, 'd^$'],
+      [5, 'a$'],
+      [6, { type: 'instance-free', instance: 'wk/1' }],
+      [40, { type: 'instance-free', instance: 'wk/0' }],
+    ],
+    log: ['0 wk/0: a1@0 free', '6 wk/1: b1@0 c1@1 full', '10 wk/0: a2@0 d1@1 full'],
+  },
+  {
+    rule: 'a step that comes back is the head of its sequence again',
+    config: 'direct { }',
+    run_ms: 100,
+    events: [
+      [0, 'a^'],
+      [100, 'a'],
+      [101, 'a$'],
+      [110, { type: 'returned', request: returned('a2', 'a') }],
+      [111, { type: 'session-over', session: 'nobody' }],
+    ],
+    log: ['0 wk/0: a1@0 free', '100 wk/0: a2@0 free', '200 wk/0: a2@0 free', '300 wk/0: a3@0 free'],
+  },
+  {
+    rule: 'a START that comes back from a lost instance goes elsewhere, with what waits behind it',
+    config: 'direct { }',
+    instances: 2,
+    run_ms: 10,
+    events: [
+      [0, 'a^'],
+      [1, 'a$'],
+      [2, { type: 'instance-lost', instance: 'wk/0' }],
+      [3, { type: 'returned', request: returned('a1', 'a', true) }],
+      [4, { type: 'time' }],
+    ],
+    log: ['0 wk/0: a1@0 free', '4 wk/1: a1@0 free', '14 wk/1: a2@0 free'],
+  },
+  {
+    rule: 'a session of an earlier owner has the slot that its worker says, and its idle time begins then',
+    config: `${IDLE} direct { }`,
+    instances: 0,
+    max_batch_size: 2,
+    events: [
+      [0, { type: 'bound', session: 'a', instance: 'wk/7', slot: 1 }],
+      [1, { type: 'instance-free', instance: 'wk/7' }],
+      [2, 'b^$'],
+      [3, 'a'],
+      [4, { type: 'bound', session: 'c', instance: 'wk/7', slot: 0 }],
+    ],
+    log: ['2 wk/7: b1@0 free', '3 wk/7: a1@1 free', '103 closed a idle bound', '104 closed c idle bound'],
+  },
+  {
+    rule: 'one that waits here has it too, and whoever was to have it goes elsewhere',
+    config: 'direct { }',
+    instances: 0,
+    max_batch_size: 1,
+    events: [
+      [0, 'a'],
+      [1, 'b^$'],
+      [2, { type: 'bound', session: 'b', instance: 'wk/0', slot: 0 }],
+      [3, { type: 'bound', session: 'a', instance: 'wk/1', slot: 0 }],
+      [4, { type: 'instance-free', instance: 'wk/0' }],
+      [5, { type: 'instance-free', instance: 'wk/1' }],
+      [6, 'a$'],
+    ],
+    log: ['4 wk/0: b1@0 full', '5 wk/1: a1@0 full', '6 wk/1: a2@0 full'],
+  },
+  {
+    rule: 'while the queue drains nobody is waited for: direct',
+    config: 'direct { max_queue_delay_microseconds: 50000 minimum_slot_utilization: 1 }',
+    events: [
+      [0, 'a^$'],
+      [10, { type: 'draining' }],
+      [20, 'b^$'],
+    ],
+    log: ['10 wk/0: a1@0 drain', '20 wk/0: b1@0 drain'],
+  },
+  {
+    rule: 'while the queue drains nobody is waited for: oldest',
+    config: 'oldest { max_candidate_sequences: 4 max_queue_delay_microseconds: 50000 }',
+    events: [
+      [0, 'a^$'],
+      [10, { type: 'draining' }],
+      [20, 'b^$'],
+    ],
+    log: ['10 wk/0: a1@0 drain', '20 wk/0: b1@0 drain'],
+  },
+];
+
 describe.each([
   ['slots', SLOTS],
   ['strategies', STRATEGIES],
+  ['ends', ENDS],
+  ['changes', CHANGES],
 ] as const)('%s', (_, timelines) => {
   test.each(timelines)('$rule', ({ log, ...given }) => {
     const played = playSequences(given);

@@ -13,6 +13,8 @@ export interface Session<R extends QueuedRequest> {
   inFlight: string | undefined;
   /** A step has been sent to its slot's instance, which keeps it from then on: it cannot go elsewhere. */
   begun: boolean;
+  /** When its START came. */
+  readonly startedUs: number;
   /** When the last step came, or it got its slot, whichever was later. */
   activeUs: number;
   /** Of the steps that came while it was in the backlog, the earliest end of their time-outs; infinite for none. */
@@ -33,12 +35,13 @@ export interface Lane<R extends QueuedRequest> extends Expiring {
   link: Link<Lane<R>> | undefined;
   /** A step of its first session is with the instance's steps that may go. */
   offered: boolean;
-  /** When its START came: the backlog's order. */
-  readonly startedUs: number;
+  /** When the START came that it waits for a slot with: the backlog's order. */
+  startedUs: number;
   /** In the backlog: when all of it is refused, infinite for never. */
   expiresUs: number;
 }
 
+/** `order` rises. */
 export function createLane<R extends QueuedRequest>(startedUs: number, order: number): Lane<R> {
   return {
     sessions: [],
@@ -53,14 +56,15 @@ export function createLane<R extends QueuedRequest>(startedUs: number, order: nu
 }
 
 /** Adds a session at the end of the lane. */
-export function createSession<R extends QueuedRequest>(id: string, lane: Lane<R>, nowUs: number): Session<R> {
+export function createSession<R extends QueuedRequest>(id: string, lane: Lane<R>, startedUs: number): Session<R> {
   const session: Session<R> = {
     id,
     lane,
     steps: createLinkedList<R>(),
     inFlight: undefined,
     begun: false,
-    activeUs: nowUs,
+    startedUs,
+    activeUs: startedUs,
     timeoutUs: Number.POSITIVE_INFINITY,
     idleLink: undefined,
   };
