@@ -5,12 +5,15 @@ import type { Entry, RequestEntries } from './request-entries.ts';
 import { countResponses, countWholeAnswers } from './response-counts.ts';
 import type { RunningElsewhere } from './running-elsewhere.ts';
 import { hasRun, isAnswered, type SentBatch } from './sent-batch.ts';
+import type { SequenceSteps } from './sequence-steps.ts';
 import type { OwnedRequest, QueueParts } from './version-queue.ts';
 
 export interface BatchEndsParts {
   readonly queue: QueueParts;
   readonly entries: RequestEntries;
   readonly elsewhere: RunningElsewhere;
+  /** Undefined where the model keeps no sequences. */
+  readonly steps: Pick<SequenceSteps, 'over'> | undefined;
   /** Ends a request that no worker answers. */
   readonly end: (request: OwnedRequest, error: ErrorInfo, reason: FailureReason) => void;
   /** Puts the request of a lost batch back, or fails it. Whoever calls has what came back decided once all is there. */
@@ -28,24 +31,23 @@ export interface BatchEnds {
 }
 
 export function createBatchEnds(parts: BatchEndsParts): BatchEnds {
-  const { entries, elsewhere, end } = parts;
+  const { entries, elsewhere, end, steps } = parts;
   const { clock, decoupled, mailbox, model, statistics } = parts.queue;
 
   /** `sentUs`: when its batch was sent, as far as is known. */
   const settle = (request: OwnedRequest, sentUs: number, done: DoneEntry, message: DoneMessage) => {
+    countOutcome(request, sentUs, done, message);
+    if (steps !== undefined) {
+      steps.over(request, done.result, message.worker);
+      return;
+    }
     switch (done.result) {
       case 'ok':
-        countSuccess(statistics, request.rows, request.arrivedUs, sentUs, clock.nowUs(), message.timing);
-        break;
       case 'error':
-        countFailure(statistics, 'BACKEND', request.arrivedUs, clock.nowUs());
-        break;
       case 'cancelled':
-        countFailure(statistics, 'CANCELED', request.arrivedUs, clock.nowUs());
-        break;
       case 'duplicate':
-        // The first copy is counted where it runs.
-        break;
+        entries.forget(request.id);
+        return;
       case 'blob':
         notFound(request);
         return;
@@ -57,9 +59,16 @@ export function createBatchEnds(parts: BatchEndsParts): BatchEnds {
       }
       default:
         end(request, { code: 'INTERNAL', message: `the worker did not run the request: ${done.result}` }, 'OTHER');
-        return;
     }
-    entries.forget(request.id);
+  };
+
+  /** What did not run is counted where it runs, or ends. */
+  const countOutcome = (request: OwnedRequest, sentUs: number, { result }: DoneEntry, { timing }: DoneMessage) => {
+    const nowUs = clock.nowUs();
+    if (result === 'ok') countSuccess(statistics, request.rows, request.arrivedUs, sentUs, nowUs, timing);
+    else if (result === 'error') countFailure(statistics, 'BACKEND', request.arrivedUs, nowUs);
+    else if (result === 'cancelled') countFailure(statistics, 'CANCELED', request.arrivedUs, nowUs);
+    else if (result === 'refused') countFailure(statistics, 'OTHER', request.arrivedUs, nowUs);
   };
 
   /** Nothing was executed; its sender has the data and sends it again (R29). */

@@ -7,21 +7,29 @@ import {
   type ProcessId,
   QUEUE_FULL,
   QUEUE_TIMEOUT,
+  SEQUENCE_TIMEOUT,
   withRequestId,
 } from '@nereid/protocol';
-import type { Timer } from '@nereid/runtime';
 import { type BatchTimes, type Decision, type InstanceKey, nextMeanTimes, type ScheduleEvent } from '@nereid/scheduler';
 import { createBatchEnds } from './batch-ends.ts';
 import { createInstancePlaces } from './instance-places.ts';
 import { countFailure } from './model-statistics.ts';
-import { createRequestEntries, type Entry } from './request-entries.ts';
+import { createRequestEntries, type Entry, LOSSES_MAX } from './request-entries.ts';
 import { INSTANCE_LOST } from './request-error.ts';
 import { createRunningElsewhere } from './running-elsewhere.ts';
-import { batchTimes, behindOthers, executeMessage, outSinceUs, type SentBatch, unlistedBatches } from './sent-batch.ts';
+import { createRunningWord } from './running-word.ts';
+import {
+  batchTimes,
+  behindOthers,
+  executeMessage,
+  newBatch,
+  outSinceUs,
+  type SentBatch,
+  unlistedBatches,
+} from './sent-batch.ts';
+import { createSequenceSteps } from './sequence-steps.ts';
 import type { OwnedRequest, QueueParts, VersionQueue } from './version-queue.ts';
-
-/** A request whose batch is lost is tried once more; the second loss may be its own doing. */
-const LOSSES_MAX = 1;
+import { createWakeTimer } from './wake-timer.ts';
 
 const NOTHING: ReadonlySet<string> = new Set();
 
@@ -30,19 +38,17 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   const entries = createRequestEntries(clock, order, parts.idle);
   const batches = new Map<number, SentBatch>();
   const elsewhere = createRunningElsewhere();
+  const tellRunning = createRunningWord(scheduler);
+  const wake = createWakeTimer(clock, () => step({ type: 'time' }));
   let closed = false;
-  let wake: Timer | undefined;
   let means: BatchTimes | undefined;
-  /** What the scheduler was last told of what runs. */
-  let toldRunning = 0;
-  let toldMeans: BatchTimes | undefined;
   /** Requests came back, of which the scheduler has not decided yet. */
   let cameBack = false;
 
   const step = (event: ScheduleEvent<OwnedRequest>) => {
-    if (scheduler.wants?.running === true) tellRunning();
+    if (scheduler.wants?.running === true) tellRunning(entries.running, means, clock.nowUs());
     for (const decision of scheduler.step(event, clock.nowUs())) apply(decision);
-    if (scheduler.waiting === 0 && scheduler.needsWake !== true) dropWake();
+    if (scheduler.waiting === 0 && scheduler.needsWake !== true) wake.drop();
   };
 
   /** To be called once all are there that come back together. */
@@ -50,18 +56,6 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     if (!cameBack) return;
     cameBack = false;
     step({ type: 'time' });
-  };
-
-  const tellRunning = () => {
-    if (entries.running === toldRunning && means === toldMeans) return;
-    toldRunning = entries.running;
-    toldMeans = means;
-    scheduler.step({ type: 'running', requests: toldRunning, times: means }, clock.nowUs());
-  };
-
-  const dropWake = () => {
-    wake?.cancel();
-    wake = undefined;
   };
 
   const apply = (decision: Decision<OwnedRequest>) => {
@@ -73,24 +67,26 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       case 'reject':
         refuse(decision);
         break;
+      case 'closed':
+        steps?.closed(decision.session, decision.why);
+        break;
       case 'wake':
-        dropWake();
-        wake = clock.at(decision.atUs, () => {
-          wake = undefined;
-          step({ type: 'time' });
-        });
+        wake.set(decision.atUs);
         break;
     }
   };
 
-  /** Of what Triton's queue refuses, a time-out alone comes without the request's id. */
-  const refuse = ({ request, error }: Extract<Decision<OwnedRequest>, { type: 'reject' }>) =>
-    end(request, error === QUEUE_TIMEOUT ? error : withRequestId(request.message.request, error), 'REJECTED');
+  /** Of what Triton's queues refuse, time-outs alone come without the request's id. */
+  const refuse = ({ request, error }: Extract<Decision<OwnedRequest>, { type: 'reject' }>) => {
+    const isPlain = error === QUEUE_TIMEOUT || error === SEQUENCE_TIMEOUT;
+    end(request, isPlain ? error : withRequestId(request.message.request, error), 'REJECTED');
+  };
 
   const dispatch = ({
     instance: key,
     batch: requests,
     reason,
+    slots,
   }: Extract<Decision<OwnedRequest>, { type: 'dispatch' }>) => {
     if (!parts.holdsLease()) {
       parts.leaseLost();
@@ -98,22 +94,18 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     }
     const instance = places.take(key);
     if (instance === undefined) return;
-    const batch: SentBatch = {
-      number: parts.nextBatch(),
-      epoch: parts.epoch(),
-      worker: instance.worker,
-      instance: key,
-      requests,
-      sentUs: clock.nowUs(),
-      reason,
-    };
+    send({ ...newBatch(parts, instance, requests, clock.nowUs()), reason, slots }, instance.index);
+  };
+
+  const send = (batch: SentBatch, instance: number) => {
     batches.set(batch.number, batch);
-    for (const request of requests) {
+    for (const request of batch.requests) {
       const entry = entries.get(request.id);
       if (entry !== undefined) entries.run(entry, batch);
     }
-    mailbox.send(instance.worker, executeMessage(parts, batch, instance.index), (reason) => {
-      if (reason === 'gone') self.workerGone(instance.worker);
+    if (batch.slots !== undefined) steps?.sent(batch, instance, batch.slots);
+    mailbox.send(batch.worker, executeMessage(parts, batch, instance, steps?.order), (reason) => {
+      if (reason === 'gone') self.workerGone(batch.worker);
       else refuseBatch(batch.number);
     });
   };
@@ -122,6 +114,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     depth: () => (order?.full === true ? 0 : parts.instanceDepth(means)),
     free: (instance) => step({ type: 'instance-free', instance }),
     lost: (instance) => step({ type: 'instance-lost', instance }),
+    draining: (instance) => step({ type: 'instance-draining', instance }),
   });
 
   order?.listen({
@@ -139,7 +132,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     const batch = batches.get(number);
     if (batch === undefined) return undefined;
     batches.delete(number);
-    places.leave(batch.instance);
+    if (!batch.answersOnly) places.leave(batch.instance);
     return batch;
   };
 
@@ -149,6 +142,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     countFailure(statistics, reason, request.arrivedUs, clock.nowUs());
     if (order?.refuse(request.message, error) !== true) parts.answer(request.message, error);
     entries.forget(request.id);
+    steps?.failed(request.id, error);
   };
 
   /** The worker's mailbox is at its limit: answered as a full queue. */
@@ -163,6 +157,11 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   const retry = (request: OwnedRequest) => {
     const entry = entries.get(request.id);
     if (entry === undefined) return;
+    if (steps !== undefined) {
+      // Its worker knows whether it was applied.
+      steps.returned(entry);
+      return;
+    }
     entry.losses++;
     if (entry.losses > LOSSES_MAX && !entry.cancelled) end(request, INSTANCE_LOST, 'OTHER');
     else requeue(entry);
@@ -180,26 +179,54 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     queue(entry);
   };
 
+  /** Its batch was not lost, and has not run it. */
+  const comesBack = (entry: Entry) => {
+    if (steps === undefined) requeue(entry);
+    else steps.returned(entry);
+  };
+
   const queue = (entry: Entry) => entries.queue(entry, () => leave(entry.request.id, QUEUE_TIMEOUT, 'REJECTED'));
 
   /** Ends a queued request at once; false where it is not queued. */
   const leave = (id: string, error: ErrorInfo, reason: FailureReason): boolean => {
     const entry = entries.get(id);
     if (entry === undefined || entry.running) return false;
-    // First over, then out of the scheduler: its leaving may let others go.
+    // First over, then out of the scheduler: its leaving may let others go. A step has left it with its session.
     end(entry.request, error, reason);
-    step({ type: 'cancelled', id });
+    if (steps === undefined) step({ type: 'cancelled', id });
     return true;
   };
 
-  const ends = createBatchEnds({ queue: parts, entries, elsewhere, end, retry, requeue });
+  const steps =
+    parts.sequences === undefined
+      ? undefined
+      : createSequenceSteps({
+          queue: parts,
+          sequences: parts.sequences,
+          entries,
+          step,
+          end,
+          wait: queue,
+          requeue,
+          replay(request, worker, instance) {
+            const batch = newBatch(parts, { worker, index: instance }, [request], clock.nowUs());
+            if (parts.holdsLease()) send({ ...batch, answersOnly: true }, instance);
+            else parts.leaseLost();
+          },
+          runElsewhere(entry, worker) {
+            entries.runElsewhere(entry, worker);
+            elsewhere.add(entry.request.id, worker);
+          },
+        });
+  const ends = createBatchEnds({ queue: parts, entries, elsewhere, steps, end, retry, requeue });
 
   /** What the worker no longer runs is queued again; what it runs already is not run a second time. */
   const takeOver = (worker: ProcessId, running: ReadonlySet<string>) => {
     const { found, over } = elsewhere.replace(worker, running, (id) => entries.get(id)?.batch !== undefined);
     for (const id of found) {
       const entry = entries.get(id);
-      if (entry === undefined || entry.running) continue;
+      // A step is sent all the same, to the worker that runs it: no other step of its sequence goes before it is over.
+      if (entry === undefined || entry.running || steps !== undefined) continue;
       entries.runElsewhere(entry, worker);
       step({ type: 'cancelled', id });
     }
@@ -223,17 +250,30 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     if (worker !== undefined) mailbox.send(worker, { ...message, epoch: parts.epoch() });
   };
 
+  const isKnown = (id: string) =>
+    (entries.get(id) !== undefined && steps?.awaits(id) !== true) || order?.keeps(id) === true;
+
+  const waiting = () => scheduler.waiting + (steps?.held ?? 0);
+
+  /** Those of a batch that have not come back from it otherwise. */
+  const retryAll = (batch: SentBatch) => {
+    for (const request of batch.requests) if (entries.get(request.id)?.batch === batch) retry(request);
+  };
+
   const isOurs = (number: number, instance: InstanceKey) => batches.get(number)?.instance === instance;
 
   const self: VersionQueue = {
     get waiting() {
-      return scheduler.waiting;
+      return waiting();
     },
     get running() {
-      return entries.size - scheduler.waiting;
+      return entries.size - waiting();
     },
     get pending() {
-      return scheduler.waiting + behindOthers(batches.values());
+      return waiting() + behindOthers(batches.values());
+    },
+    get sequences() {
+      return steps?.live ?? 0;
     },
     get oldestArrivedUs() {
       return entries.oldestArrivedUs;
@@ -241,8 +281,18 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     get levels() {
       return scheduler.levels ?? [];
     },
-    knows: (id) => entries.get(id) !== undefined || order?.keeps(id) === true,
+    knows: isKnown,
+    takesCopy(message) {
+      if (!isKnown(message.id)) return false;
+      steps?.copy(message);
+      return true;
+    },
+    finds: (message) => steps?.finds(message) === true,
     arrive(request) {
+      if (steps !== undefined) {
+        steps.arrive(request);
+        return;
+      }
       const entry = entries.add(request);
       const worker = elsewhere.worker(request.id);
       if (worker !== undefined) {
@@ -263,24 +313,28 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       order?.dropped(message.id);
       return true;
     },
-    describe(worker, { instances, running, sentUpTo }) {
+    describe(worker, held) {
+      const { instances, running, sentUpTo = 0, draining } = held;
       const lost = unlistedBatches(batches.values(), worker, running, sentUpTo);
       for (const batch of lost) closeBatch(batch.number);
       const over = takeOver(worker, running);
       // Before others get the places that they leave.
-      for (const batch of lost) for (const request of batch.requests) retry(request);
-      for (const entry of over) requeue(entry);
-      places.describe(worker, instances, isOurs);
+      for (const batch of lost) retryAll(batch);
+      for (const entry of over) comesBack(entry);
+      steps?.described({ ...held, worker });
+      places.describe(worker, instances, isOurs, draining);
       decideReturned();
     },
     withdraw: places.withdraw,
+    drainWorker: steps === undefined ? places.withdraw : places.drain,
     workerGone(worker) {
       places.withdraw(worker);
       const lost = [...batches.values()].filter((batch) => batch.worker === worker);
       for (const batch of lost) closeBatch(batch.number);
       const over = takeOver(worker, NOTHING);
-      for (const batch of lost) for (const request of batch.requests) retry(request);
-      for (const entry of over) retry(entry.request);
+      steps?.gone(worker);
+      for (const batch of lost) retryAll(batch);
+      for (const entry of over) if (entries.get(entry.request.id) === entry) retry(entry.request);
       decideReturned();
     },
     outSinceUs: (worker) => outSinceUs(batches.values(), worker),
@@ -295,7 +349,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       const batch = closeBatch(message.batch);
       if (batch === undefined) return;
       if (message.executed) means = nextMeanTimes(means, batchTimes(message.timing, clock.nowUs() - batch.sentUs));
-      if (message.entries.some(({ result }) => result === 'noslot')) places.withdraw(message.worker);
+      if (message.entries.some(({ result }) => result === 'noslot')) self.drainWorker(message.worker);
       const requests = ends.ended(batch, message);
       if (scheduler.wants?.answered === true && means !== undefined && requests > 0) {
         step({ type: 'answered', requests, runUs: means.runUs });
@@ -310,18 +364,20 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       closeBatch(number);
       for (const { id } of known.requests) {
         const entry = entries.get(id);
-        if (entry !== undefined) requeue(entry);
+        if (entry !== undefined) comesBack(entry);
       }
       places.offer(known.instance);
       decideReturned();
     },
     drain: () => step({ type: 'draining' }),
     failQueued(error) {
-      for (const { running, request } of entries) if (!running) leave(request.id, error, 'OTHER');
+      for (const { running, request } of entries) {
+        if (!running && steps?.isPlaced(request.id) !== true) leave(request.id, error, 'OTHER');
+      }
     },
     close(error) {
       places.clear();
-      self.failQueued(error);
+      for (const { running, request } of entries) if (!running) leave(request.id, error, 'OTHER');
       self.abandon();
     },
     abandon() {
@@ -331,7 +387,8 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       for (const { request } of [...entries]) entries.forget(request.id);
       batches.clear();
       places.clear();
-      dropWake();
+      steps?.abandon();
+      wake.drop();
     },
   };
   return self;

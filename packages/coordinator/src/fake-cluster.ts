@@ -7,6 +7,7 @@ import {
   type CarriedTensor,
   type ControlMessage,
   type DoneEntry,
+  type EndedSession,
   type Epoch,
   type ErrorInfo,
   type ExecuteMessage,
@@ -17,6 +18,7 @@ import {
   type ProcessId,
   type ResponseTimes,
   type RunningStream,
+  type SlotDescription,
   type VersionDescription,
 } from '@nereid/protocol';
 import { createLog, createRegistry, virtualClock } from '@nereid/runtime';
@@ -151,6 +153,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
   const executes: ExecuteMessage[] = [];
   const controls: ControlMessage[] = [];
   const cancels: CancelMessage[] = [];
+  const frees: string[] = [];
   const epochs = new Map<string, Epoch>();
   const worker = {
     id,
@@ -158,6 +161,11 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     executes,
     controls,
     cancels,
+    /** Sessions of which it was told that their slots are free. */
+    frees,
+    /** Sequences that it says it has, and those that it remembers. */
+    slots: [] as readonly SlotDescription[],
+    ended: [] as readonly EndedSession[],
     instances: 1,
     /** Of each instance's name. */
     suffix: '',
@@ -184,6 +192,8 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
       const versions = (held.get(model) ?? []).map((version) => ({
         ...version,
         running,
+        slots: worker.slots,
+        ended: worker.ended,
         instances: version.instances.map((instance) => ({
           ...instance,
           batches: batches.filter((batch) => batch.instance === instance.index).map(({ batch }) => batch),
@@ -347,6 +357,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
       if (message.kind === 'execute') executes.push(message);
       else if (message.kind === 'control') control(message);
       else if (message.kind === 'cancel') cancels.push(message);
+      else if (message.kind === 'free') frees.push(message.session);
       else if (message.kind === 'describe' && !worker.slow) worker.describe(message.model, message.askedAt);
     }
   });

@@ -29,10 +29,13 @@ export function fakeGateway(
   const running: RunningMessage[] = [];
   /** Ids of requests whose data a worker did not find. */
   const missing: string[] = [];
+  /** `id → session`, of steps that named another, or none. */
+  const moved: string[] = [];
   const mailbox = transport.open(id, (messages) => {
     for (const message of messages) {
       if (message.kind === 'stale') stale.push(message);
       else if (message.kind === 'running') running.push(message);
+      else if (message.kind === 'moved') moved.push(`${message.id} → ${message.current}`);
       else if (message.kind === 'missing') missing.push(message.id);
       else if (message.kind === 'counted') counted.push(message);
       if (message.kind !== 'response') continue;
@@ -48,6 +51,7 @@ export function fakeGateway(
     running,
     answered,
     missing,
+    moved,
     /** Sends a request; its id. */
     infer(request: InferRequest, more: Partial<InferMessage> = {}): string {
       g++;

@@ -18,8 +18,9 @@ function recorded(depth = 1) {
     depth: () => depth,
     free: (key) => events.push(`free ${key}`),
     lost: (key) => events.push(`lost ${key}`),
+    draining: (key) => events.push(`draining ${key}`),
   });
-  const describe = (...instances: InstanceDescription[]) => places.describe('w', instances, () => false);
+  const describe = (...instances: InstanceDescription[]) => places.describe('w', instances, () => false, false);
   return { places, events, describe };
 }
 
@@ -40,4 +41,14 @@ test('a passive instance gets no work either after another one was started again
   describe(passive, instance(1, { ready: false }));
   describe(passive, instance(1));
   expect(events).toEqual(['free w/1', 'lost w/1', 'free w/1']);
+});
+
+test('R38: a worker that drains keeps its places, and its instances are new once it is there again', () => {
+  const { places, describe, events } = recorded();
+  describe(instance(0));
+  places.drain('w');
+  places.describe('w', [instance(0)], () => false, true);
+  expect(events.splice(0)).toEqual(['free w/0', 'draining w/0']);
+  describe(instance(0));
+  expect(events).toEqual(['lost w/0', 'free w/0']);
 });

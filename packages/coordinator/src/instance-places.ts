@@ -13,6 +13,8 @@ export interface PlacedInstance {
   others: number;
   /** Free places that the scheduler has for it. */
   places: number;
+  /** The scheduler knows that its worker drains. */
+  draining: boolean;
 }
 
 export interface InstancePlacesParts {
@@ -22,6 +24,8 @@ export interface InstancePlacesParts {
   readonly free: (instance: InstanceKey) => void;
   /** Takes the instance with all its free places from the scheduler. */
   readonly lost: (instance: InstanceKey) => void;
+  /** No new sequences are for the instance. */
+  readonly draining: (instance: InstanceKey) => void;
 }
 
 /**
@@ -40,18 +44,29 @@ export interface InstancePlaces {
   offer(instance: InstanceKey): void;
   /** As `offer` for each instance, after the depth has changed. */
   offerAll(): void;
-  /** All ready instances that a worker has, with what they hold; `isOurs` tells the batches of this queue. */
+  /**
+   * All ready instances that a worker has, with what they hold; `isOurs` tells the batches of this queue. Those that
+   * it had while it drained are new where it no longer does.
+   */
   describe(
     worker: ProcessId,
     described: readonly InstanceDescription[],
     isOurs: (batch: number, instance: InstanceKey) => boolean,
+    draining: boolean,
   ): void;
+  /** The worker's instances drain until it is described again. */
+  drain(worker: ProcessId): void;
   /** Nothing more goes to this worker until it is described again. */
   withdraw(worker: ProcessId): void;
   clear(): void;
 }
 
-export function createInstancePlaces({ depth, free, lost }: InstancePlacesParts): InstancePlaces {
+export function createInstancePlaces({
+  depth,
+  free,
+  lost,
+  draining: tellDraining,
+}: InstancePlacesParts): InstancePlaces {
   const instances = new Map<InstanceKey, PlacedInstance>();
 
   const offer = (key: InstanceKey) => {
@@ -66,6 +81,7 @@ export function createInstancePlaces({ depth, free, lost }: InstancePlacesParts)
   const lose = (key: InstanceKey, instance: PlacedInstance) => {
     if (!instance.known) return;
     instance.known = false;
+    instance.draining = false;
     instance.places = 0;
     if (instance.batches === 0) instances.delete(key);
     lost(key);
@@ -78,6 +94,12 @@ export function createInstancePlaces({ depth, free, lost }: InstancePlacesParts)
     if (!more || instance.places === 0 || instance.batches + others + instance.places <= depth()) return;
     instance.places = 0;
     lost(key);
+  };
+
+  const drainOne = (key: InstanceKey, instance: PlacedInstance) => {
+    if (instance.draining) return;
+    instance.draining = true;
+    tellDraining(key);
   };
 
   return {
@@ -103,19 +125,26 @@ export function createInstancePlaces({ depth, free, lost }: InstancePlacesParts)
     offerAll() {
       for (const key of [...instances.keys()]) offer(key);
     },
-    describe(worker, described, isOurs) {
+    describe(worker, described, isOurs, draining) {
       const ready = new Map<InstanceKey, InstanceDescription>();
       for (const instance of described) {
         if (instance.ready && !instance.passive) ready.set(`${worker}/${instance.index}`, instance);
       }
-      for (const [key, instance] of instances) if (instance.worker === worker && !ready.has(key)) lose(key, instance);
+      for (const [key, instance] of instances) {
+        if (instance.worker !== worker) continue;
+        if (!ready.has(key) || (instance.draining && !draining)) lose(key, instance);
+      }
       for (const [key, { index, batches }] of ready) {
-        const instance = instances.get(key) ?? { worker, index, known: false, batches: 0, others: 0, places: 0 };
+        const instance = instances.get(key) ?? newlyPlaced(worker, index);
         instances.set(key, instance);
         recount(key, instance, batches.filter((batch) => !isOurs(batch, key)).length);
         instance.known = true;
+        if (draining) drainOne(key, instance);
       }
       for (const key of ready.keys()) offer(key);
+    },
+    drain(worker) {
+      for (const [key, instance] of instances) if (instance.worker === worker) drainOne(key, instance);
     },
     withdraw(worker) {
       for (const [key, instance] of instances) if (instance.worker === worker) lose(key, instance);
@@ -125,4 +154,8 @@ export function createInstancePlaces({ depth, free, lost }: InstancePlacesParts)
       instances.clear();
     },
   };
+}
+
+function newlyPlaced(worker: ProcessId, index: number): PlacedInstance {
+  return { worker, index, known: false, batches: 0, others: 0, places: 0, draining: false };
 }

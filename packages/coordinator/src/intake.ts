@@ -17,7 +17,8 @@ import { batchShapeKey } from '@nereid/scheduler';
 import type { Directory, Mailbox } from '@nereid/transport';
 import type { OwnedModel } from './owned-model.ts';
 import { refusedAnswer } from './refused-answer.ts';
-import { chooseVersion } from './version-choice.ts';
+import { chooseVersion, queueOfSequence } from './version-choice.ts';
+import type { OwnedRequest } from './version-queue.ts';
 
 export interface IntakeParts {
   readonly id: ProcessId;
@@ -96,6 +97,25 @@ export function createIntake(parts: IntakeParts): Intake {
     return undefined;
   };
 
+  const queuedRequest = ({ signature }: OwnedModel, message: InferMessage): OwnedRequest => {
+    const { request } = message;
+    const arrivedUs = clock.nowUs();
+    return {
+      id: message.id,
+      rows: requestRows(signature, request),
+      shapeKey: batchShapeKey(signature, request),
+      arrivedUs,
+      priority: Number(request.priority),
+      timeoutUs: Number(request.timeoutUs),
+      patient: message.replyTo === id,
+      sender: message.replyTo,
+      coming: message.coming ?? 0,
+      sequence: undefined,
+      message,
+      deadlineUs: message.msLeft > 0 ? arrivedUs + message.msLeft * 1000 : undefined,
+    };
+  };
+
   const intake: Intake = {
     answer,
     infer(message) {
@@ -103,36 +123,24 @@ export function createIntake(parts: IntakeParts): Intake {
       const model = owned(message);
       if (model === undefined) return;
       // A copy of what is queued or running is dropped; a finished id runs again (R25).
-      if (model.versions.some(({ queue }) => queue?.knows(message.id) === true)) return;
+      for (const { queue } of model.versions) if (queue?.takesCopy(message) === true) return;
       if (parts.handingOver()) {
         stale(message, null);
+        return;
+      }
+      // A sequence goes on where it is, also while its version is ready nowhere else.
+      const its = queueOfSequence(model, message);
+      if (its !== undefined) {
+        its.arrive(queuedRequest(model, message));
         return;
       }
       if (parts.stopping()) {
         answer(message, STOPPING);
         return;
       }
-      const { request } = message;
-      const choice = chooseVersion(model, request.modelVersion, parts.apart);
-      if (!choice.ok) {
-        answer(message, choice.error);
-        return;
-      }
-      const arrivedUs = clock.nowUs();
-      choice.queue.arrive({
-        id: message.id,
-        rows: requestRows(model.signature, request),
-        shapeKey: batchShapeKey(model.signature, request),
-        arrivedUs,
-        priority: Number(request.priority),
-        timeoutUs: Number(request.timeoutUs),
-        patient: message.replyTo === id,
-        sender: message.replyTo,
-        coming: message.coming ?? 0,
-        sequence: undefined,
-        message,
-        deadlineUs: message.msLeft > 0 ? arrivedUs + message.msLeft * 1000 : undefined,
-      });
+      const choice = chooseVersion(model, message.request.modelVersion, parts.apart);
+      if (choice.ok) choice.queue.arrive(queuedRequest(model, message));
+      else answer(message, choice.error);
     },
     cancel(message) {
       const kept = early.get(message.model)?.get(message.id);

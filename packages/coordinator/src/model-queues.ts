@@ -15,10 +15,10 @@ import { createVersionQueue } from './dispatch.ts';
 import type { JobIntake } from './job-intake.ts';
 import { createModelStatistics } from './model-statistics.ts';
 import { closeStrategies } from './model-strategies.ts';
-import type { OwnedModel } from './owned-model.ts';
+import { allDescribed, type OwnedModel } from './owned-model.ts';
 import type { PassOn } from './pass-on.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
-import type { OwnedRequest } from './version-queue.ts';
+import type { OwnedRequest, SequenceParts } from './version-queue.ts';
 
 export interface QueueLimits {
   /** Requests that may wait in a version, unless its config allows more. */
@@ -72,6 +72,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       instanceDepth: depth,
       statistics,
       decoupled: model.signature.decoupled,
+      sequences: sequenceParts(model),
       answersTo: order?.owner,
       order,
       answer,
@@ -91,6 +92,11 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
     });
   }
   model.dropJobs = parts.jobs?.serve(model);
+}
+
+function sequenceParts(model: OwnedModel): SequenceParts | undefined {
+  const { sequence } = model.signature;
+  return sequence === undefined ? undefined : { iterative: sequence.iterative, described: () => allDescribed(model) };
 }
 
 /** Nothing more comes for the model: what waits is sent without waiting for company. */

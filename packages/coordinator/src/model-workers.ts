@@ -11,7 +11,7 @@ import {
 import type { Clock, Log } from '@nereid/runtime';
 import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
-import { loadSettled, type OwnedModel, stateAtWorkers, type WorkerView } from './owned-model.ts';
+import { loadSettled, type OwnedModel, type Question, stateAtWorkers, type WorkerView } from './owned-model.ts';
 import { answered, asked, hasMissed, heldNow, type ProbeTimes, shouldAsk } from './worker-questions.ts';
 
 export interface ModelWorkersParts {
@@ -58,27 +58,24 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
 
   /** Asks at once after telling, so that what the worker said before is told apart. */
   const tell = (model: OwnedModel, worker: ProcessId, action: 'load' | 'unload') => {
-    const before = model.workers.get(worker);
     const question = nextQuestion(model);
-    const view: WorkerView = {
-      told: action,
-      askedAt: question.askedAt,
-      answered: false,
-      missed: false,
-      draining: before?.draining ?? false,
-      // It holds what it held until it says otherwise.
-      versions: before?.versions ?? new Map(),
-      running: before?.running ?? NOTHING_RUNS,
-      streams: before?.streams ?? false,
-      questions: before?.questions ?? [],
-      askedUs: question.askedUs,
-    };
+    const view = newView(model.workers.get(worker), action, question);
     model.workers.set(worker, view);
-    const lost = () => {
-      if (model.workers.get(worker) === view) gone(model, worker);
-    };
+    const lost = lostBy(model, worker, view);
     mailbox.send(worker, controlMessage(model, action), lost);
     send(model, worker, view, question, lost);
+  };
+
+  /** It is told nothing any more, but may have sequences that go on. */
+  const askDraining = (model: OwnedModel, worker: ProcessId) => {
+    const question = nextQuestion(model);
+    const view = { ...newView(model.workers.get(worker), 'load', question), draining: true };
+    model.workers.set(worker, view);
+    send(model, worker, view, question, lostBy(model, worker, view));
+  };
+
+  const lostBy = (model: OwnedModel, worker: ProcessId, view: WorkerView) => () => {
+    if (model.workers.get(worker) === view) gone(model, worker);
   };
 
   const send = (
@@ -99,14 +96,19 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     conditions.check();
   };
 
-  const offer = (model: OwnedModel, worker: ProcessId, sentUpTo = 0) => {
+  const offer = (model: OwnedModel, worker: ProcessId, sentUpTo: number | undefined) => {
     const view = model.workers.get(worker);
     for (const { version, queue } of model.versions) {
-      const held = view?.versions.get(version);
+      const held = view?.held.get(version);
+      // One that drains is of use only for the sequences that it has.
+      const isUsed = held?.state === 'READY' && (view?.draining !== true || model.signature.sequence !== undefined);
       queue?.describe(worker, {
-        instances: held?.state === 'READY' ? held.instances : [],
+        instances: isUsed ? held.instances : [],
         running: view?.running ?? NOTHING_RUNS,
         sentUpTo,
+        draining: view?.draining === true,
+        slots: held?.slots ?? [],
+        ended: held?.ended ?? [],
       });
     }
   };
@@ -146,7 +148,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     if (view.draining) return;
     view.draining = true;
     view.versions = new Map();
-    for (const { queue } of model.versions) queue?.withdraw(worker);
+    for (const { queue } of model.versions) queue?.drainWorker(worker);
     refresh(model);
     conditions.check();
   };
@@ -155,10 +157,13 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     tellAll(model, action) {
       const told = action === 'load' ? live().map(({ id }) => id) : [...model.workers.keys()];
       for (const worker of told) tell(model, worker, action);
+      if (action === 'load' && model.signature.sequence !== undefined) {
+        for (const { id, draining } of registered()) if (draining) askDraining(model, id);
+      }
     },
 
     offerInstances(model) {
-      for (const worker of model.workers.keys()) offer(model, worker);
+      for (const worker of model.workers.keys()) offer(model, worker, undefined);
     },
 
     withdrawInstances(model) {
@@ -177,7 +182,8 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
       view.draining = draining;
       if (question !== undefined) view.missed = !draining && hasMissed(model, view.told, message.versions);
       const before = view.versions;
-      view.versions = draining ? new Map() : heldNow(model, message);
+      view.held = heldNow(model, message);
+      view.versions = draining ? new Map() : view.held;
       if (view.told === 'load') warnOfFailed(message, before);
       view.running = new Set(message.versions.flatMap(({ running }) => running));
       view.streams = message.streams.length > 0;
@@ -224,6 +230,23 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
         }
       }
     },
+  };
+}
+
+function newView(before: WorkerView | undefined, told: 'load' | 'unload', question: Question): WorkerView {
+  return {
+    told,
+    askedAt: question.askedAt,
+    answered: false,
+    missed: false,
+    draining: before?.draining ?? false,
+    // It holds what it held until it says otherwise.
+    versions: before?.versions ?? new Map(),
+    held: before?.held ?? new Map(),
+    running: before?.running ?? NOTHING_RUNS,
+    streams: before?.streams ?? false,
+    questions: before?.questions ?? [],
+    askedUs: question.askedUs,
   };
 }
 

@@ -55,6 +55,8 @@ export interface WorkerView {
   /** It ends what it has and gets nothing more. */
   draining: boolean;
   versions: ReadonlyMap<string, VersionDescription>;
+  /** As `versions`, also while it drains: it goes on with the sequences that it has. */
+  held: ReadonlyMap<string, VersionDescription>;
   /** Ids of the model's requests that it runs, whoever sent them. */
   running: ReadonlySet<string>;
   /** Some of them are streams, whose gateways wait for a sign of them. */
@@ -179,6 +181,12 @@ export function setStates(model: OwnedModel, state: VersionState, reason: string
     version.state = state;
     version.reason = reason;
   }
+}
+
+/** Every worker that was asked has said what it holds of the model, or is gone (docs/protocol.md R9). */
+export function allDescribed({ workers }: OwnedModel): boolean {
+  for (const { answered } of workers.values()) if (!answered) return false;
+  return true;
 }
 
 /** True where nothing is queued or running. */

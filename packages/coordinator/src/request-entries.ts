@@ -4,9 +4,13 @@ import type { AnswerOrder } from './answer-order.ts';
 import type { SentBatch } from './sent-batch.ts';
 import type { OwnedRequest } from './version-queue.ts';
 
+/** A request whose batch is lost is tried once more; the second loss may be its own doing. */
+export const LOSSES_MAX = 1;
+
 /** What a version's queue knows of a request beside the request itself. */
 export interface Entry {
-  readonly request: OwnedRequest;
+  /** Of a step of a sequence: as it was sent last. */
+  request: OwnedRequest;
   running: boolean;
   /** While running: in this batch, or elsewhere at that worker. */
   batch: SentBatch | undefined;

@@ -14,6 +14,7 @@ export interface RunningElsewhere {
     running: ReadonlySet<string>,
     isOurs: (id: string) => boolean,
   ): { readonly found: readonly string[]; readonly over: readonly string[] };
+  add(id: string, worker: ProcessId): void;
   delete(id: string): void;
 }
 
@@ -28,6 +29,7 @@ export function createRunningElsewhere(): RunningElsewhere {
       for (const id of found) workers.set(id, worker);
       return { found, over };
     },
+    add: (id, worker) => void workers.set(id, worker),
     delete: (id) => void workers.delete(id),
   };
 }

@@ -1,6 +1,7 @@
 /** Batches that workers hold: the message that sends one, and what is asked of those that are out. */
-import type { BatchTiming, DoneEntry, Epoch, ExecuteMessage, ProcessId } from '@nereid/protocol';
+import type { BatchTiming, DoneEntry, Epoch, ExecuteEntry, ExecuteMessage, ProcessId } from '@nereid/protocol';
 import type { BatchTimes, CloseReason, InstanceKey } from '@nereid/scheduler';
+import type { PlacedInstance } from './instance-places.ts';
 import type { OwnedRequest } from './version-queue.ts';
 
 export interface SentBatch {
@@ -12,6 +13,10 @@ export interface SentBatch {
   readonly requests: readonly OwnedRequest[];
   readonly sentUs: number;
   readonly reason: CloseReason;
+  /** Of steps: each one's slot. */
+  readonly slots: readonly number[] | undefined;
+  /** It takes no place of its instance: what is in it is only answered. */
+  readonly answersOnly: boolean;
 }
 
 /** What the batches of one version have in common. */
@@ -19,11 +24,40 @@ export interface BatchSource {
   readonly model: string;
   readonly version: string;
   readonly epoch: () => Epoch;
+  /** The next batch number of the epoch. */
+  readonly nextBatch: () => number;
   /** Who gets the answers, where that is not each request's sender. */
   readonly answersTo: ProcessId | undefined;
 }
 
-export function executeMessage(source: BatchSource, batch: SentBatch, instance: number): ExecuteMessage {
+/** A batch to be sent now. */
+export function newBatch(
+  source: BatchSource,
+  { worker, index }: Pick<PlacedInstance, 'worker' | 'index'>,
+  requests: readonly OwnedRequest[],
+  sentUs: number,
+): SentBatch {
+  return {
+    number: source.nextBatch(),
+    epoch: source.epoch(),
+    worker,
+    instance: `${worker}/${index}`,
+    requests,
+    sentUs,
+    reason: 'single',
+    slots: undefined,
+    answersOnly: false,
+  };
+}
+
+/** `stepOf` tells of steps of sequences what else their worker is to know. */
+export function executeMessage(
+  source: BatchSource,
+  batch: SentBatch,
+  instance: number,
+  stepOf?: (request: OwnedRequest) => Pick<ExecuteEntry, 'session' | 'step'>,
+): ExecuteMessage {
+  const { slots } = batch;
   return {
     kind: 'execute',
     model: source.model,
@@ -31,13 +65,12 @@ export function executeMessage(source: BatchSource, batch: SentBatch, instance: 
     version: source.version,
     batch: batch.number,
     instance,
-    entries: batch.requests.map(({ id, message }) => ({
-      id,
-      replyTo: source.answersTo ?? message.replyTo,
-      request: message.request,
-      session: message.session,
-      slot: -1,
-    })),
+    entries: batch.requests.map((request, index) => {
+      const { id, message } = request;
+      const replyTo = source.answersTo ?? message.replyTo;
+      if (stepOf === undefined) return { id, replyTo, request: message.request, session: null, slot: -1 };
+      return { id, replyTo, request: message.request, slot: slots?.[index] ?? -1, ...stepOf(request) };
+    }),
   };
 }
 

@@ -1,6 +1,16 @@
-import { type ErrorInfo, noVersionReady, versionNotFound, versionNotReady } from '@nereid/protocol';
+import { type ErrorInfo, type InferMessage, noVersionReady, versionNotFound, versionNotReady } from '@nereid/protocol';
 import type { OwnedModel } from './owned-model.ts';
 import type { VersionQueue } from './version-queue.ts';
+
+/** The queue that has the step's sequence, where the model keeps sequences and one has it; of several the newest version's. */
+export function queueOfSequence(model: OwnedModel, message: InferMessage): VersionQueue | undefined {
+  if (model.signature.sequence === undefined || model.phase !== 'serving') return undefined;
+  const wanted = plainVersion(message.request.modelVersion);
+  const found = model.versions.findLast(
+    ({ version, queue }) => (wanted === '' || version === wanted) && queue?.finds(message) === true,
+  );
+  return found?.queue;
+}
 
 export type VersionChoice =
   | { readonly ok: true; readonly version: string; readonly queue: VersionQueue }
@@ -20,11 +30,15 @@ export function chooseVersion(model: OwnedModel, wanted: string, apart: boolean)
     }
     return { ok: false, error: noVersionReady(model.name, model.versions, apart) };
   }
-  const plain = wanted.replace(/^0+(?=[0-9])/, '');
+  const plain = plainVersion(wanted);
   const found = model.versions.find(({ version }) => version === plain);
   if (found?.state === 'READY' && found.queue !== undefined) {
     return { ok: true, version: plain, queue: found.queue };
   }
   const known = found !== undefined || model.formerVersions.includes(plain);
   return { ok: false, error: known ? versionNotReady(model.name, plain) : versionNotFound(model.name, plain) };
+}
+
+function plainVersion(wanted: string): string {
+  return wanted.replace(/^0+(?=[0-9])/, '');
 }

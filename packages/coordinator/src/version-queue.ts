@@ -1,12 +1,14 @@
 import type {
   CancelMessage,
   DoneMessage,
+  EndedSession,
   Epoch,
   ErrorInfo,
   InferMessage,
   InstanceDescription,
   ProcessId,
   ResponseMessage,
+  SlotDescription,
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import type { BatchTimes, QueuedRequest, Scheduler, WaitingLevel } from '@nereid/scheduler';
@@ -20,11 +22,17 @@ export interface OwnedRequest extends QueuedRequest {
   readonly message: InferMessage;
 }
 
+/** Of a model that keeps sequences. */
+export interface SequenceParts {
+  /** Each request is a sequence by itself. */
+  readonly iterative: boolean;
+  /** Every worker that was asked has said what it holds, or is gone (docs/protocol.md R9). */
+  readonly described: () => boolean;
+}
+
 export interface QueueParts extends BatchSource {
   readonly clock: Clock;
   readonly mailbox: Mailbox;
-  /** The next batch number of the epoch. */
-  readonly nextBatch: () => number;
   readonly scheduler: Scheduler<OwnedRequest>;
   /** Batches that an instance holds at a time, running and waiting in its worker, by what one takes on average. */
   readonly instanceDepth: (means: BatchTimes | undefined) => number;
@@ -35,7 +43,9 @@ export interface QueueParts extends BatchSource {
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
   /** Keeps answers in the order in which their requests are sent out; undefined where they go as they come. */
   readonly order: AnswerOrder | undefined;
-  /** Called when the last request has got its outcome. */
+  /** Undefined where the model keeps no sequences. */
+  readonly sequences?: SequenceParts | undefined;
+  /** Called when the last request has got its outcome, and when the last sequence is over. */
   readonly idle: () => void;
   /** Whether the model's lease is surely held; asked before each batch (docs/protocol.md R5). */
   readonly holdsLease: () => boolean;
@@ -48,8 +58,12 @@ export interface HeldByWorker {
   readonly instances: readonly InstanceDescription[];
   /** Ids of the requests of the model that it runs, whoever sent them. */
   readonly running: ReadonlySet<string>;
-  /** The batch last sent when the question was put; 0 where nobody asked. */
-  readonly sentUpTo: number;
+  /** The batch last sent when the question was put; undefined where nobody asked. */
+  readonly sentUpTo: number | undefined;
+  /** It ends the sequences that it has, and is given nothing else. */
+  readonly draining: boolean;
+  readonly slots: readonly SlotDescription[];
+  readonly ended: readonly EndedSession[];
 }
 
 /**
@@ -64,6 +78,9 @@ export interface HeldByWorker {
  * A running request that is cancelled is still in its batch, whose worker is told of it: it does not
  * run the request if it can help it, and in any case ends it as cancelled.
  *
+ * A step of a sequence goes where its sequence is, and its errors end that: what becomes of it decides the desk
+ * (session-desk.ts).
+ *
  * A request that a worker runs already in a batch of an earlier owner is running *elsewhere*, which
  * ends with that batch's `done`. It is queued again when its worker no longer lists it.
  */
@@ -77,7 +94,14 @@ export interface VersionQueue {
   readonly oldestArrivedUs: number | undefined;
   /** Of those waiting, see Scheduler. */
   readonly levels: Iterable<WaitingLevel>;
+  /** Sequences that live. */
+  readonly sequences: number;
+  /** Whether it is queued or running here. */
   knows(id: string): boolean;
+  /** Whether the request is known here; what a copy of it says that is news is taken from it. */
+  takesCopy(message: InferMessage): boolean;
+  /** Whether the step's sequence is known here. */
+  finds(message: InferMessage): boolean;
   arrive(request: OwnedRequest): void;
   /** Nobody waits for the request any more. False where it is not known here. */
   cancel(message: CancelMessage): boolean;
@@ -85,6 +109,8 @@ export interface VersionQueue {
   describe(worker: ProcessId, held: HeldByWorker): void;
   /** Sends nothing more to the worker until it is described again; its batches go on. */
   withdraw(worker: ProcessId): void;
+  /** As `withdraw`, but for the steps of sequences that the worker has. */
+  drainWorker(worker: ProcessId): void;
   workerGone(worker: ProcessId): void;
   /** When the batch that is out longest at that worker was sent; undefined where none is. */
   outSinceUs(worker: ProcessId): number | undefined;
@@ -95,7 +121,7 @@ export interface VersionQueue {
   undelivered(batch: number, sent: Epoch): void;
   /** Nothing more arrives: what waits is sent without waiting for company. */
   drain(): void;
-  /** Ends every queued request with that error. */
+  /** Ends every queued request with that error, but for steps of sequences that have a slot. */
   failQueued(error: ErrorInfo): void;
   /** Ends all and drops all timers; batches still out are no longer waited for. */
   close(error: ErrorInfo): void;

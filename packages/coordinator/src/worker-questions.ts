@@ -57,7 +57,7 @@ function isOf({ state, contentHash }: VersionDescription, present: string): bool
 }
 
 function ofOther(held: VersionDescription): VersionDescription {
-  return { ...held, state: held.reason === '' ? 'LOADING' : 'UNAVAILABLE', instances: [] };
+  return { ...held, state: held.reason === '' ? 'LOADING' : 'UNAVAILABLE', instances: [], slots: [], ended: [] };
 }
 
 /** True where the worker, asked after it was told, answers as one that has not heard it. */

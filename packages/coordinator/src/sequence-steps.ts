@@ -1,0 +1,234 @@
+import {
+  CANCELLED,
+  type EntryResult,
+  type ErrorInfo,
+  type FailureReason,
+  type ProcessId,
+  type StepOrder,
+} from '@nereid/protocol';
+import type { ScheduleEvent, SequenceStep, SessionClose } from '@nereid/scheduler';
+import { type Entry, LOSSES_MAX, type RequestEntries } from './request-entries.ts';
+import { INSTANCE_LOST } from './request-error.ts';
+import type { SentBatch } from './sent-batch.ts';
+import { startedSession } from './session-arrival.ts';
+import type { StepArrival } from './session-book.ts';
+import type { DescribedSessions } from './session-described.ts';
+import { createSessionDesk, STEP_HELD_US_MAX } from './session-desk.ts';
+import type { DeskDecision, DeskEvent } from './session-events.ts';
+import type { OwnedRequest, QueueParts, SequenceParts } from './version-queue.ts';
+import { createWakeTimer } from './wake-timer.ts';
+
+export interface SequenceStepsParts {
+  readonly queue: QueueParts;
+  readonly sequences: SequenceParts;
+  readonly entries: RequestEntries;
+  readonly step: (event: ScheduleEvent<OwnedRequest>) => void;
+  /** Ends a request that no worker answers. */
+  readonly end: (request: OwnedRequest, error: ErrorInfo, reason: FailureReason) => void;
+  /** It waits here, until its deadline. */
+  readonly wait: (entry: Entry) => void;
+  /** Puts it back at the head of its session. */
+  readonly requeue: (entry: Entry) => void;
+  /** Has a worker answer a step of a session that is over. */
+  readonly replay: (request: OwnedRequest, worker: ProcessId, instance: number) => void;
+  /** It runs at that worker in another batch. */
+  readonly runElsewhere: (entry: Entry, worker: ProcessId) => void;
+}
+
+/** The steps of one model version: what the desk decides of them (session-desk.ts), carried out. */
+export interface SequenceSteps {
+  arrive(request: OwnedRequest): void;
+  /** Of a step that is known here: what it waits for may be over by now. */
+  copy(message: OwnedRequest['message']): void;
+  /** Whether it is a step of a session that is known here. */
+  finds(request: OwnedRequest['message']): boolean;
+  /** Its data are to be sent again. */
+  awaits(id: string): boolean;
+  /** It has a slot, whose worker goes on with it. */
+  isPlaced(id: string): boolean;
+  sent(batch: SentBatch, instance: number, slots: readonly number[]): void;
+  /** What its worker is told of the step. */
+  order(request: OwnedRequest): { readonly session: string | null; readonly step: StepOrder };
+  /** Its batch is over, and what is counted of it is counted. */
+  over(request: OwnedRequest, result: EntryResult, worker: ProcessId): void;
+  returned(entry: Entry): void;
+  /** The owner has answered it with that error. */
+  failed(id: string, error: ErrorInfo): void;
+  closed(session: string, why: SessionClose): void;
+  described(held: DescribedSessions): void;
+  gone(worker: ProcessId): void;
+  /** Held, and not with the scheduler. */
+  readonly held: number;
+  /** Sessions that live. */
+  readonly live: number;
+  /** No timer is left. */
+  abandon(): void;
+}
+
+export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
+  const { entries, sequences } = parts;
+  const { clock, mailbox, model } = parts.queue;
+  const desk = createSessionDesk(model);
+  const look = createWakeTimer(clock, () => tell({ type: 'time' }));
+
+  const tell = (event: DeskEvent) => {
+    const lived = desk.live;
+    const world = { nowUs: clock.nowUs(), epoch: parts.queue.epoch().number, described: sequences.described() };
+    for (const decision of desk.step(event, world)) apply(decision);
+    if (desk.held > 0 && !look.isSet) look.set(world.nowUs + STEP_HELD_US_MAX);
+    if (lived > 0 && desk.live === 0) parts.queue.idle();
+  };
+
+  const apply = (decision: DeskDecision) => {
+    switch (decision.type) {
+      case 'bound': {
+        const { worker, instance, slot } = decision.place;
+        parts.step({ type: 'bound', session: decision.session, instance: `${worker}/${instance}`, slot });
+        return;
+      }
+      case 'step-over':
+      case 'session-over':
+        parts.step(decision);
+        return;
+      case 'free': {
+        const { session, worker } = decision;
+        mailbox.send(worker, { kind: 'free', model, epoch: parts.queue.epoch(), session });
+        return;
+      }
+    }
+    const entry = entries.get(decision.id);
+    if (entry === undefined) return;
+    switch (decision.type) {
+      case 'queue':
+        entry.request = { ...entry.request, sequence: decision.sequence };
+        if (entry.running) parts.wait(entry);
+        parts.step({ type: 'arrived', request: entry.request });
+        return;
+      case 'again':
+        parts.requeue(entry);
+        return;
+      case 'replay':
+        entry.request = { ...entry.request, sequence: toReplay(decision.session) };
+        parts.replay(entry.request, decision.worker, decision.instance);
+        return;
+      case 'moved': {
+        const { id, sent, current } = decision;
+        entries.forget(id);
+        mailbox.send(entry.request.message.replyTo, { kind: 'moved', model, id, sent, current });
+        return;
+      }
+      case 'fail':
+        parts.end(entry.request, decision.error, decision.reason);
+        return;
+    }
+  };
+
+  /** An iterative request is a sequence by itself, named by its id. */
+  const arrivalOf = ({ id, message }: OwnedRequest): StepArrival => {
+    const { g, low, prev, session, step, sends, replyTo, request } = message;
+    const { correlationId, sequenceStart, sequenceEnd } = request;
+    const named = { correlationId, start: sequenceStart, end: sequenceEnd };
+    const { start, end, ...its } = sequences.iterative ? { correlationId: id, start: true, end: true } : named;
+    const own = replyTo === mailbox.id;
+    return { id, sender: replyTo, g, low, prev, named: session, number: step, ...its, start, end, sends, own };
+  };
+
+  return {
+    arrive(request) {
+      const entry = entries.get(request.id);
+      if (entry === undefined) parts.wait(entries.add(request));
+      else {
+        const { sequence, arrivedUs } = entry.request;
+        entry.request = { ...request, sequence, arrivedUs };
+      }
+      tell({ type: 'arrived', step: arrivalOf(request) });
+    },
+    copy(message) {
+      const entry = entries.get(message.id);
+      if (entry === undefined || !desk.isHeld(message.id)) return;
+      entry.request = { ...entry.request, message };
+      tell({ type: 'arrived', step: arrivalOf(entry.request) });
+    },
+    finds({ id, session, step, request }) {
+      if (step >= 0) return desk.knowsId(request.correlationId);
+      if (request.sequenceStart) return desk.knows(startedSession({ named: session, id }));
+      return session === null ? desk.knowsId(request.correlationId) : desk.knows(session);
+    },
+    awaits: desk.awaits,
+    isPlaced: desk.isPlaced,
+    sent({ worker, number, requests }, instance, slots) {
+      for (const [index, { id }] of requests.entries()) {
+        tell({ type: 'sent', id, place: { worker, instance, slot: slots[index] ?? 0 }, batch: number });
+      }
+    },
+    order({ id, sequence, message: { g, low, prev, step, request } }) {
+      const { id: session = sequence?.session ?? null, bind = NO_BIND } = desk.sessionOf(id) ?? {};
+      // What came before a START is of another session, whose marks are not those of its slot.
+      return { session, step: { bind, g, low, prev: request.sequenceStart ? 0 : prev, number: step } };
+    },
+    over(request, result, worker) {
+      const entry = entries.get(request.id);
+      if (entry === undefined) return;
+      switch (result) {
+        case 'ok':
+        case 'error':
+        case 'cancelled':
+        case 'replayed':
+        case 'refused':
+          entries.forget(request.id);
+          tell({ type: 'over', id: request.id, result });
+          return;
+        case 'blob':
+          if (entry.cancelled) {
+            parts.end(request, CANCELLED, 'CANCELED');
+            return;
+          }
+          tell({ type: 'over', id: request.id, result });
+          if (!desk.awaits(request.id)) return;
+          parts.wait(entry);
+          mailbox.send(request.message.replyTo, { kind: 'missing', model, id: request.id });
+          return;
+        case 'duplicate':
+          parts.runElsewhere(entry, worker);
+          tell({ type: 'over', id: request.id, result });
+          return;
+        default:
+          tell({ type: 'over', id: request.id, result });
+      }
+    },
+    returned(entry) {
+      tell({ type: 'returned', id: entry.request.id });
+    },
+    failed(id, error) {
+      tell({ type: 'failed', id, error });
+    },
+    closed(session, why) {
+      tell({ type: 'closed', session, why });
+    },
+    described(held) {
+      tell({ type: 'described', ...held });
+    },
+    gone(worker) {
+      for (const entry of [...entries]) {
+        if (entry.batch?.worker !== worker || !entry.request.message.request.sequenceStart) continue;
+        entry.losses++;
+        if (entry.losses > LOSSES_MAX) parts.end(entry.request, INSTANCE_LOST, 'OTHER');
+      }
+      tell({ type: 'gone', worker });
+    },
+    get held() {
+      return desk.held;
+    },
+    get live() {
+      return desk.live;
+    },
+    abandon: look.drop,
+  };
+}
+
+/** Of a step that is only to be answered. */
+const NO_BIND = { epoch: 0, n: 0 };
+
+function toReplay(session: string): SequenceStep {
+  return { session, start: false, end: false, replaces: undefined };
+}

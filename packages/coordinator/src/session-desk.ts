@@ -1,0 +1,394 @@
+import {
+  type Bind,
+  CANCELLED,
+  type EntryResult,
+  type ErrorInfo,
+  type FailureReason,
+  SEQUENCE_TIMEOUT,
+  STOPPING,
+  sequenceLost,
+  sequenceNeedsStart,
+} from '@nereid/protocol';
+import type { SessionClose } from '@nereid/scheduler';
+import { stepVerdict } from './session-arrival.ts';
+import {
+  createSessionBook,
+  isSamePlace,
+  type KnownStep,
+  newSession,
+  type Place,
+  raiseMark,
+  type Session,
+  type StepArrival,
+  type StepState,
+} from './session-book.ts';
+import { type DescribedActs, takeDescribed } from './session-described.ts';
+import type { DeskDecision, DeskEvent, DeskWorld } from './session-events.ts';
+import { createStepStates, isWaiting } from './step-states.ts';
+
+/**
+ * What becomes of the steps of one model version (docs/protocol.md R9, R12, R13, R15, R16, R18, R19, R21, R22, R24,
+ * R29). A pure step over (state, event, world); its decisions are to be carried out in their order.
+ *
+ * A *session* lives from its START's arrival, or from the word of a worker that has it, until its END is over, the
+ * scheduler ends it, the owner fails one of its steps, or its worker is lost. It is *unplaced* until the scheduler has
+ * sent a step of it; then it is where its slot is. What is over is remembered for a while by its marks. Steps are where
+ * `StepState` says; each leaves by one decision `fail` or `moved`, or with the event `over` or `failed`.
+ */
+export interface SessionDesk {
+  step(event: DeskEvent, world: DeskWorld): readonly DeskDecision[];
+  /** The step's; undefined of one whose session is over or not known. */
+  sessionOf(id: string): Pick<Session, 'id' | 'bind'> | undefined;
+  isHeld(id: string): boolean;
+  /** Its data are to come again. */
+  awaits(id: string): boolean;
+  /** It has a slot, whose worker goes on with it. */
+  isPlaced(id: string): boolean;
+  /** Whether the session lives, or is remembered. */
+  knows(session: string): boolean;
+  knowsId(correlationId: bigint | string): boolean;
+  /** Steps that are held. */
+  readonly held: number;
+  /** Live sessions. */
+  readonly live: number;
+}
+
+/** A step that is held for so long does not get what it waits for: gateways send again what is lost within 4 s. */
+export const STEP_HELD_US_MAX = 10_000_000;
+
+export function createSessionDesk(model: string): SessionDesk {
+  const book = createSessionBook();
+  const states = createStepStates(book);
+  const { changed, join } = states;
+  /** Replaced sessions, which are over with their last step. */
+  const leaving = new Set<Session>();
+  let lastBind = 0;
+  let decisions: DeskDecision[] = [];
+  let world: DeskWorld = { nowUs: 0, epoch: 0, described: false };
+
+  const isLive = (session: Session | undefined): session is Session =>
+    session !== undefined && book.sessions.get(session.id) === session;
+
+  const setState = (step: KnownStep, state: StepState) => states.set(step, state, world.nowUs);
+
+  const forget = (step: KnownStep) => {
+    states.forget(step);
+    if (step.session?.replaced === true) leaving.add(step.session);
+  };
+
+  const fail = (step: KnownStep, error: ErrorInfo, reason: FailureReason = 'OTHER') => {
+    forget(step);
+    book.settle(step.arrival.id);
+    decisions.push({ type: 'fail', id: step.arrival.id, error, reason });
+  };
+
+  const lost = ({ arrival: { correlationId } }: KnownStep) => sequenceLost(model, correlationId);
+
+  const nextBind = (): Bind => ({ epoch: world.epoch, n: ++lastBind });
+
+  const queue = (step: KnownStep, session: Session, replaces?: Session) => {
+    join(step, session);
+    setState(step, 'queued');
+    const { id, end } = step.arrival;
+    const start = !session.scheduled;
+    session.scheduled = true;
+    if (end) session.ending = true;
+    decisions.push({ type: 'queue', id, sequence: { session: session.id, start, end, replaces: replaces?.id } });
+  };
+
+  /** Sends the step on its way, or leaves it held. */
+  const decide = (step: KnownStep) => {
+    const { arrival } = step;
+    const verdict = stepVerdict(book, arrival, world.described);
+    switch (verdict.type) {
+      case 'hold':
+        break;
+      case 'step':
+        if (verdict.session.blocking === 0) queue(step, verdict.session);
+        else join(step, verdict.session);
+        break;
+      case 'start': {
+        const session = newSession(verdict.id, arrival.correlationId, nextBind());
+        book.open(session);
+        queue(step, session, verdict.replaces);
+        if (verdict.replaces !== undefined) {
+          verdict.replaces.replaced = true;
+          leaving.add(verdict.replaces);
+        }
+        break;
+      }
+      case 'replay': {
+        const { session, place } = verdict.ended;
+        if (place === undefined) break;
+        setState(step, 'sent');
+        decisions.push({ type: 'replay', id: arrival.id, session, ...place });
+        break;
+      }
+      case 'moved':
+        forget(step);
+        // Its sender ends it.
+        if (verdict.current === null) book.settle(arrival.id);
+        decisions.push({ type: 'moved', id: arrival.id, sent: arrival.named, current: verdict.current });
+        break;
+      case 'needs-start':
+        fail(step, sequenceNeedsStart(model, arrival.correlationId));
+        break;
+      case 'lost':
+        fail(step, lost(step));
+        break;
+    }
+  };
+
+  /** Until nothing changes any more. */
+  const settle = () => {
+    while (changed.size > 0 || leaving.size > 0) {
+      for (const correlationId of changed) {
+        changed.delete(correlationId);
+        for (const step of states.held(correlationId)) decide(step);
+      }
+      for (const session of leaving) {
+        leaving.delete(session);
+        if (isLive(session) && session.steps.size === 0) close(session, { lost: false, running: false });
+      }
+    }
+  };
+
+  const arrive = (arrival: StepArrival) => {
+    const known = book.steps.get(arrival.id);
+    if (known === undefined) {
+      const step: KnownStep = { arrival, session: undefined, state: 'sent', heldUs: world.nowUs };
+      book.steps.set(arrival.id, step);
+      setState(step, 'held');
+      return;
+    }
+    known.arrival = arrival;
+    if (known.state === 'held') changed.add(arrival.correlationId);
+    if (known.state !== 'blob' || known.session === undefined) return;
+    if (!known.session.scheduled) queue(known, known.session);
+    else {
+      setState(known, 'queued');
+      decisions.push({ type: 'again', id: arrival.id });
+    }
+  };
+
+  /** Ends the session. `running`: also its steps that a worker has. */
+  const close = (session: Session, end: { lost: boolean; running: boolean; error?: ErrorInfo }) => {
+    book.close(session, end.lost, world.nowUs);
+    changed.add(session.correlationId);
+    if (session.scheduled) decisions.push({ type: 'session-over', session: session.id });
+    // A worker that has lost it knows.
+    if (session.place !== undefined && !end.running)
+      decisions.push({ type: 'free', session: session.id, worker: session.place.worker });
+    for (const step of [...session.steps.values()]) {
+      const isOut = step.state === 'sent' || step.state === 'elsewhere';
+      if (!isOut || end.running) fail(step, end.error ?? lost(step));
+    }
+  };
+
+  /** It gets a slot anew: nothing of it was applied (R21). */
+  const bindAnew = (session: Session) => {
+    if (session.scheduled) decisions.push({ type: 'session-over', session: session.id });
+    Object.assign(session, { bind: nextBind(), place: undefined, scheduled: false, lastBatch: 0, ending: false });
+    for (const step of session.steps.values()) if (step.state !== 'held' && step.state !== 'blob') queue(step, session);
+  };
+
+  const canBindAnew = ({ applied, steps }: Session) =>
+    applied === 0 && [...steps.values()].some(({ arrival }) => arrival.start);
+
+  const lose = (session: Session) => {
+    if (canBindAnew(session)) bindAnew(session);
+    else close(session, { lost: true, running: true });
+  };
+
+  /** Its data are gone and come again; a START gives its slot back so long (R29). */
+  const awaitData = (step: KnownStep, session: Session) => {
+    setState(step, 'blob');
+    if (!step.arrival.start || session.applied > 0) return;
+    decisions.push({ type: 'session-over', session: session.id });
+    Object.assign(session, { bind: nextBind(), place: undefined, scheduled: false, ending: false });
+    for (const other of session.steps.values()) if (other.state === 'queued') setState(other, 'held');
+  };
+
+  const applied = (step: KnownStep, session: Session, result: EntryResult) => {
+    const { id, sender, g, end } = step.arrival;
+    raiseMark(session.marks, sender, g);
+    if (result !== 'replayed') session.applied++;
+    forget(step);
+    if (!isLive(session)) return;
+    decisions.push({ type: 'step-over', id, ended: end });
+    if (!end) return;
+    session.scheduled = false;
+    book.close(session, false, world.nowUs);
+    for (const other of [...session.steps.values()]) setState(other, 'held');
+  };
+
+  const over = (step: KnownStep, result: EntryResult) => {
+    const { session, arrival } = step;
+    switch (result) {
+      case 'ok':
+      case 'error':
+      case 'replayed':
+        if (session !== undefined) applied(step, session, result);
+        else forget(step);
+        return;
+      case 'refused':
+        forget(step);
+        book.settle(arrival.id);
+        if (!isLive(session)) return;
+        if (arrival.end) session.ending = false;
+        decisions.push({ type: 'step-over', id: arrival.id, ended: false });
+        return;
+      case 'duplicate':
+        if (isLive(session)) setState(step, 'elsewhere');
+        else forget(step);
+        return;
+      case 'cancelled':
+        forget(step);
+        book.settle(arrival.id);
+        if (isLive(session)) close(session, { lost: false, running: false, error: CANCELLED });
+        return;
+      case 'blob':
+        if (isLive(session)) return awaitData(step, session);
+        break;
+      case 'noslot':
+        // A worker that drains gives STARTs back.
+        if (isLive(session) && arrival.start && canBindAnew(session)) return bindAnew(session);
+        break;
+    }
+    fail(step, lost(step));
+    if (isLive(session)) close(session, { lost: true, running: false });
+  };
+
+  const sent = (step: KnownStep, place: Place, batch: number) => {
+    const { session } = step;
+    setState(step, 'sent');
+    if (session === undefined) return;
+    // A START that came back may get another slot; where the first got it all the same, that is the older one.
+    if (session.place !== undefined && !isSamePlace(session.place, place)) session.bind = nextBind();
+    session.place = place;
+    session.lastBatch = batch;
+  };
+
+  const returned = (step: KnownStep) => {
+    const { session } = step;
+    if (session === undefined) setState(step, 'held');
+    else if (!isLive(session)) fail(step, lost(step));
+    else {
+      setState(step, 'queued');
+      decisions.push({ type: 'again', id: step.arrival.id });
+    }
+  };
+
+  /** Fail-stop: the session of a step that the owner has failed is over (R19). */
+  const failed = (step: KnownStep, error: ErrorInfo) => {
+    const { session, arrival } = step;
+    forget(step);
+    book.settle(arrival.id);
+    const its = session ?? book.sessions.get(arrival.named ?? '');
+    const shared = error === CANCELLED || error === SEQUENCE_TIMEOUT || error === STOPPING;
+    if (isLive(its)) close(its, { lost: false, running: false, ...(shared ? { error } : {}) });
+  };
+
+  const closed = (session: Session, why: SessionClose) => {
+    session.scheduled = false;
+    const error = why === 'timeout' ? SEQUENCE_TIMEOUT : why === 'cancelled' ? CANCELLED : undefined;
+    const idle = sequenceNeedsStart(model, session.correlationId);
+    close(session, { lost: false, running: false, error: error ?? idle });
+  };
+
+  const acts: DescribedActs = {
+    bind(session, place) {
+      if (session.scheduled) decisions.push({ type: 'session-over', session: session.id });
+      session.place = place;
+      session.scheduled = true;
+      decisions.push({ type: 'bound', session: session.id, place });
+      for (const step of session.steps.values()) if (step.state === 'queued') queue(step, session);
+    },
+    free: (session, worker) => decisions.push({ type: 'free', session, worker }),
+    lose,
+    supersede: (session) => close(session, { lost: true, running: false }),
+  };
+
+  /** What is held for too long goes where it can, and fails where it cannot. */
+  const lookAfterHeld = () => {
+    for (const step of [...book.steps.values()]) {
+      if (!isWaiting(step.state) || world.nowUs - step.heldUs < STEP_HELD_US_MAX) continue;
+      const { start, sender, prev } = step.arrival;
+      if (start && step.state === 'held' && !book.settled(`${sender}:${prev}`)) {
+        book.settle(`${sender}:${prev}`);
+        setState(step, 'held');
+        continue;
+      }
+      const error = lost(step);
+      decisions.push({ type: 'fail', id: step.arrival.id, error, reason: 'OTHER' });
+      failed(step, error);
+    }
+  };
+
+  const take = (event: DeskEvent) => {
+    switch (event.type) {
+      case 'arrived':
+        arrive(event.step);
+        return;
+      case 'closed': {
+        const session = book.sessions.get(event.session);
+        if (session !== undefined) closed(session, event.why);
+        return;
+      }
+      case 'described':
+        takeDescribed(book, event, world.nowUs, acts);
+        states.changeAll();
+        return;
+      case 'gone':
+        for (const session of [...book.sessions.values()]) if (session.place?.worker === event.worker) lose(session);
+        book.forgetAnswers(event.worker);
+        states.changeAll();
+        return;
+      case 'time':
+        lookAfterHeld();
+        return;
+    }
+    const step = book.steps.get(event.id);
+    if (step === undefined) return;
+    switch (event.type) {
+      case 'sent':
+        sent(step, event.place, event.batch);
+        return;
+      case 'over':
+        over(step, event.result);
+        return;
+      case 'returned':
+        returned(step);
+        return;
+      case 'failed':
+        failed(step, event.error);
+        return;
+    }
+  };
+
+  return {
+    step(event, now) {
+      world = now;
+      decisions = [];
+      take(event);
+      settle();
+      return decisions;
+    },
+    sessionOf: (id) => book.steps.get(id)?.session,
+    isHeld: (id) => book.steps.get(id)?.state === 'held',
+    awaits: (id) => book.steps.get(id)?.state === 'blob',
+    isPlaced(id) {
+      const step = book.steps.get(id);
+      return (step?.session ?? book.sessions.get(step?.arrival.named ?? ''))?.place !== undefined;
+    },
+    knows: (session) => book.sessions.has(session) || book.ended(session) !== undefined,
+    knowsId: (correlationId) =>
+      book.present(correlationId) !== undefined || book.lastEnded(correlationId) !== undefined,
+    get held() {
+      return states.waiting;
+    },
+    get live() {
+      return book.sessions.size;
+    },
+  };
+}
