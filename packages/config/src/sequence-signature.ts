@@ -31,6 +31,8 @@ export interface StateSignature {
   /** Without the batch dimension; -1 is variable. */
   readonly dims: readonly number[];
   readonly initial: InitialStateSignature | undefined;
+  /** `use_growable_memory`, which only instances on a GPU may. */
+  readonly growable: boolean;
 }
 
 /** How a model keeps sequences (model_config.proto, ModelSequenceBatching). */
@@ -78,6 +80,7 @@ export function sequenceSignature(config: ModelConfig): SequenceSignature | unde
         outputName: state.outputName,
         datatype: protocolDatatype(state.dataType) ?? 'FP32',
         dims: state.dims.map(Number),
+        growable: state.useGrowableMemory,
         initial:
           initial === undefined
             ? undefined

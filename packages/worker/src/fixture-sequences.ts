@@ -8,7 +8,13 @@ import type { Tensor } from '@nereid/protocol';
 import { packBatch } from './batch-frame.ts';
 import { loadInitialStates } from './initial-states.ts';
 import { createInstanceCancels } from './instance-cancels.ts';
-import { isBuffers, type RequestDetail, type RunOutcome, type StreamChunk } from './instance-messages.ts';
+import {
+  type InstanceSetup,
+  isBuffers,
+  type RequestDetail,
+  type RunOutcome,
+  type StreamChunk,
+} from './instance-messages.ts';
 import { splitTensor } from './join-split.ts';
 import { openResult } from './result-frame.ts';
 import { type LoadedModel, runBatch } from './run-batch.ts';
@@ -56,13 +62,16 @@ export async function javascriptSequences(source: string, config: string): Promi
   };
 }
 
-async function sequenceModel(modelDirectory: string): Promise<SequenceModel> {
+/** For tests: what an instance of a model of the fixtures, or of the recorded cases, is told to load. */
+export async function sequenceSetup(name: string, recorded = false): Promise<InstanceSetup> {
+  return readSetup(join(recorded ? RECORDED : ONNX_FIXTURES, name));
+}
+
+async function readSetup(modelDirectory: string): Promise<InstanceSetup> {
   const config = parseModelConfig(await readFile(join(modelDirectory, 'config.pbtxt'), 'utf8'), 'config.pbtxt');
-  const signature = modelSignature(config);
-  const backend = await backendNamed(config.backend);
-  const instance = await backend.load({
+  return {
     config,
-    signature,
+    signature: modelSignature(config),
     configJson: modelConfigJson(config),
     version: '1',
     modelDirectory,
@@ -70,8 +79,15 @@ async function sequenceModel(modelDirectory: string): Promise<SequenceModel> {
     instanceName: 'm_0',
     device: { kind: 'cpu', id: 0 },
     settings: {},
-    log: { info() {}, warn() {}, error() {} },
-  });
+    warmup: [],
+  };
+}
+
+async function sequenceModel(modelDirectory: string): Promise<SequenceModel> {
+  const setup = await readSetup(modelDirectory);
+  const { signature } = setup;
+  const backend = await backendNamed(setup.config.backend);
+  const instance = await backend.load({ ...setup, log: { info() {}, warn() {}, error() {} } });
   const initial = await loadInitialStates(signature, modelDirectory);
   const { sequence } = signature;
   const sequences = sequence && createSequenceRunner({ signature, sequence, instance, initial });

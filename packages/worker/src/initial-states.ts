@@ -1,6 +1,7 @@
 /** What the states of a sequence are at its START. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Device } from '@nereid/backends';
 import type { InitialStateSignature, ModelSignature, StateSignature } from '@nereid/config';
 import { bytesElements, DATATYPE_BYTES, type Datatype, elementCount, NereidError } from '@nereid/protocol';
 
@@ -14,6 +15,18 @@ export interface HeldState {
 const INITIAL_STATE_FOLDER = 'initial_state';
 /** Of an empty element of a BYTES tensor: its length. */
 const EMPTY_ELEMENT_BYTES = 4;
+
+/**
+ * Throws INVALID_ARG, in Triton's words (sequence_state.cc), where a state may grow in memory of a GPU and the instance
+ * has none: what KIND_AUTO becomes is known here at the latest.
+ */
+export function checkGrowable({ sequence }: ModelSignature, device: Device): void {
+  const growing = device.kind === 'gpu' ? undefined : sequence?.states.find(({ growable }) => growable);
+  if (growing === undefined) return;
+  const text = "'use_growable_memory' can only work with KIND_GPU model instances right now. Please either change the";
+  const fix = "instance type to KIND_GPU or set 'use_growable_memory' to false for state input";
+  throw new NereidError('INVALID_ARG', `${text} ${fix} '${growing.inputName}'.`);
+}
 
 /**
  * The initial states in the order of the signature. Without an `initial_state` they are zeros (Triton

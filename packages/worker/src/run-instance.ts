@@ -6,7 +6,7 @@
 import { type BackendLog, backendNamed } from '@nereid/backends';
 import { errorInfo } from '@nereid/protocol';
 import { createChunkWindow } from './chunk-window.ts';
-import { loadInitialStates } from './initial-states.ts';
+import { checkGrowable, loadInitialStates } from './initial-states.ts';
 import { createInstanceCancels, type InstanceCancels } from './instance-cancels.ts';
 import type { BatchOrder, InstanceReport, InstanceSetup, LogReport } from './instance-messages.ts';
 import type { InstancePort } from './instance-port.ts';
@@ -58,6 +58,7 @@ async function load(
   const write = (level: LogReport['level']) => (text: string) => tell({ kind: 'log', level, text: String(text) });
   const log: BackendLog = { info: write('info'), warn: write('warn'), error: write('error') };
   const { signature, version, modelDirectory } = setup;
+  checkGrowable(signature, setup.device);
   const initial = await loadInitialStates(signature, modelDirectory);
   const instance = await backend.load({ ...setup, log });
   const { sequence } = signature;

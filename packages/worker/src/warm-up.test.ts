@@ -268,6 +268,10 @@ describe('an instance with a warm-up', () => {
     ['simple', value('INPUT0', 'INT32', 16) + value('INPUT1', 'INT32', 16)],
     ['identity_batched_bytes', value('INPUT', 'STRING', 3)],
     ['ragged', value('VALUES', 'FP32', 3)],
+    ['sequence_text', value('TEXT', 'STRING', 1)],
+    // A control and a state in a sample are the server's to make.
+    ['sequence_text', value('TEXT', 'STRING', 1) + value('START', 'BOOL', 1) + value('LAST_IN', 'STRING', 1)],
+    ['sequence_grower', value('VALUE', 'FP32', 1)],
   ])('of onnxruntime: %s', async (name, inputs) => {
     const version = await loadWith(name, `model_warmup { name: "s" batch_size: 4 count: 2 ${inputs} }`);
     expect(version).toMatchObject({ state: 'READY', reason: '' });
