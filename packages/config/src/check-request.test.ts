@@ -251,6 +251,13 @@ describe('steps of sequences', () => {
   });
 });
 
+test.each([0n, ''])('a numbered step needs an id, of any model: %s', (correlationId) => {
+  const inputs = [i0(), i1()];
+  const wrong = checkRequest(simple, request(inputs, { correlationId, sequenceStep: 0 }));
+  expect(wrong).toMatchObject({ code: 'INVALID_ARG', field: 'parameters.nereid_step' });
+  expect(checkRequest(simple, request(inputs, { correlationId: 7n, sequenceStep: 0 }))).toBeNull();
+});
+
 describe("texts of Triton's source", () => {
   test.each<[string, ModelSignature, Tensor[], string]>([
     [

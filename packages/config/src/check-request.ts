@@ -10,6 +10,7 @@ import {
   fixedByteSize,
   INT64_MAX,
   type InferRequest,
+  STEP_NEEDS_ID,
   sequenceNeedsId,
   sequenceOneRow,
   type Tensor,
@@ -49,7 +50,8 @@ function failure(request: InferRequest | null, field: string, text: string): Err
   return request === null ? error : withRequestId(request, error);
 }
 
-function wrongId({ correlationId: id }: InferRequest): ErrorInfo | null {
+function wrongId({ correlationId: id, sequenceStep }: InferRequest): ErrorInfo | null {
+  if (sequenceStep !== undefined && (id === 0n || id === '')) return STEP_NEEDS_ID;
   return typeof id === 'string' && Buffer.byteLength(id) > CORRELATION_ID_BYTES_MAX ? CORRELATION_ID_TOO_LONG : null;
 }
 

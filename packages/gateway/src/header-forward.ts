@@ -19,6 +19,7 @@ const RESERVED = new Set([
   'sequence_id',
   'sequence_start',
   'sequence_end',
+  'nereid_step',
   'priority',
   'timeout',
   'headers',

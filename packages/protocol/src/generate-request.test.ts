@@ -220,6 +220,11 @@ describe('a generate body is refused', () => {
     });
   });
 
+  it.each([{ nereid_step: 0 }, { parameters: { nereid_step: 0 } }])('%j, since it is no step', (body) => {
+    expect(failure(body)).toMatchObject({ code: 'INVALID_ARG', field: 'nereid_step' });
+    expect(decode({ nereid_step: [1] }, [input('nereid_step', 'INT32', -1)]).inputs).toHaveLength(1);
+  });
+
   it('a shape that does not come out even, before what is wrong with the elements', () => {
     expect(failure({ VALUES: ['a', 'b'] }, [input('VALUES', 'INT32', 4)]).message).toMatch(
       /^The schema can not convert/,

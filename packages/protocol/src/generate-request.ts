@@ -43,6 +43,8 @@ export interface GenerateOptions {
 const OPEN_ARRAY = 0x5b;
 const OPEN_OBJECT = 0x7b;
 const PARAMETERS = 'parameters';
+/** Of infer requests only; as a parameter of the model it would seem to number something. */
+const STEP = 'nereid_step';
 const BRACKETS = [Buffer.from('['), Buffer.from(']')] as const;
 
 /** A tensor's place in the text, or a parameter's value. */
@@ -91,6 +93,8 @@ export function decodeGenerateRequest(body: Uint8Array, options: GenerateOptions
         elements += count;
         inputs.push(tensor(cursor, member, { count, elements }, options.limits));
       } else {
+        if (member.name === STEP)
+          throw refused(`'${STEP}' numbers steps of sequences, which only infer asks for`, STEP);
         parameters.push([member.name, parameterValue(member.name, member.value)]);
       }
     } catch (thrown) {

@@ -114,6 +114,7 @@ export {
   QUEUE_FULL,
   QUEUE_TIMEOUT,
   SEQUENCE_TIMEOUT,
+  STEP_NEEDS_ID,
   STOPPING,
   sequenceLost,
   sequenceNeedsId,

@@ -97,6 +97,13 @@ export function sequenceOneRow(model: string): ErrorInfo {
   return { code: 'INVALID_ARG', message, field: 'inputs[0].shape' };
 }
 
+/** Of a numbered step without a correlation id, to any model. */
+export const STEP_NEEDS_ID: ErrorInfo = {
+  code: 'INVALID_ARG',
+  message: "'nereid_step' numbers the steps of a sequence: it needs a non-zero or non-empty 'sequence_id'",
+  field: 'parameters.nereid_step',
+};
+
 /** Of a numbered step before whose turn others are missing; `due` is the number that is next (docs/protocol.md R22). */
 export function stepGap(model: string, correlationId: bigint | string, due: number): ErrorInfo {
   const message = `sequence ${correlationId} of model '${model}' waits for nereid_step ${due}: send the steps in order, none left out`;

@@ -2,6 +2,7 @@
 import { NereidError } from './error.ts';
 import type { Parameters, ParameterValue } from './infer.ts';
 import type { GrpcParameter, GrpcParameters } from './v2-grpc-document.ts';
+import { stepNumber } from './v2-parameters.ts';
 import type { SharedMemoryPlace } from './v2-shared-memory.ts';
 
 const EMPTY_FINAL_RESPONSE = 'triton_enable_empty_final_response';
@@ -11,6 +12,8 @@ export interface GrpcRequestParameters {
   readonly correlationId: bigint | string;
   readonly sequenceStart: boolean;
   readonly sequenceEnd: boolean;
+  /** `nereid_step`. */
+  readonly sequenceStep: number | undefined;
   readonly priority: bigint;
   readonly timeoutUs: bigint;
   /** `triton_enable_empty_final_response`, which only streams look at. */
@@ -23,6 +26,7 @@ const DEFAULTS: GrpcRequestParameters = Object.freeze({
   correlationId: 0n,
   sequenceStart: false,
   sequenceEnd: false,
+  sequenceStep: undefined,
   priority: 0n,
   timeoutUs: 0n,
   emptyFinalResponse: false,
@@ -45,8 +49,11 @@ export function grpcRequestParameters(parameters: GrpcParameters): GrpcRequestPa
       case 'sequence_end':
         result.sequenceEnd = flag(name, parameter);
         break;
+      case 'nereid_step':
+        result.sequenceStep = stepNumber(integer(name, parameter));
+        break;
       case 'priority':
-        result.priority = priority(parameter);
+        result.priority = fromZero(name, integer(name, parameter));
         break;
       case 'timeout':
         result.timeoutUs = timeout(parameter);
@@ -75,11 +82,9 @@ function flag(name: string, parameter: GrpcParameter): boolean {
   throw wrongKind(name, 'bool_param.');
 }
 
-function priority(parameter: GrpcParameter): bigint {
-  if (parameter.kind !== 'int64_param' && parameter.kind !== 'uint64_param') {
-    throw wrongKind('priority', 'int64_param or uint64_param.');
-  }
-  return fromZero('priority', parameter.value);
+function integer(name: string, parameter: GrpcParameter): bigint {
+  if (parameter.kind === 'int64_param' || parameter.kind === 'uint64_param') return parameter.value;
+  throw wrongKind(name, 'int64_param or uint64_param.');
 }
 
 function timeout(parameter: GrpcParameter): bigint {

@@ -208,6 +208,18 @@ describe('what Triton refuses', () => {
       'parameters.sequence_start',
     ],
     [
+      'a step in words',
+      [parameter(4, 'nereid_step', [3, '1'])],
+      "invalid value type for 'nereid_step' parameter, expected int64_param or uint64_param.",
+      'parameters.nereid_step',
+    ],
+    [
+      'a step below 0',
+      [parameter(4, 'nereid_step', [2, -1])],
+      "invalid value for 'nereid_step', expected a whole number from 0 to 9007199254740991",
+      'parameters.nereid_step',
+    ],
+    [
       'a priority in words',
       [parameter(4, 'priority', [3, 'high'])],
       "invalid value type for 'priority' parameter, expected int64_param or uint64_param.",
@@ -316,6 +328,7 @@ describe('parameters', () => {
       parameter(4, 'sequence_id', [2, -1]),
       parameter(4, 'sequence_start', [1, 1]),
       parameter(4, 'sequence_end', [1, 0]),
+      parameter(4, 'nereid_step', [2, 4]),
       parameter(4, 'priority', [5, 3]),
       parameter(4, 'timeout', [2, 5]),
       parameter(4, 'triton_enable_empty_final_response', [1, 1]),
@@ -324,12 +337,14 @@ describe('parameters', () => {
       correlationId: 18_446_744_073_709_551_615n,
       sequenceStart: true,
       sequenceEnd: false,
+      sequenceStep: 4,
       priority: 3n,
       timeoutUs: 5n,
       parameters: {},
     });
     expect(emptyFinalResponse).toBe(true);
     expect(decode(parameter(4, 'sequence_id', [3, 'a'])).request.correlationId).toBe('a');
+    expect(decode(parameter(4, 'nereid_step', [5, 0])).request.sequenceStep).toBe(0);
   });
 
   it('for the model, of every kind, the last of a key and the last member of a value', () => {

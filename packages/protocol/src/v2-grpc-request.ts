@@ -47,20 +47,22 @@ export function decodeGrpcInferRequest(document: GrpcInferDocument, options: Grp
     document.outputs.length === 0
       ? NO_OUTPUTS
       : document.outputs.map((output, index) => readOutput(output, index, options));
+  const { sequenceStep } = parameters;
+  const request = {
+    modelName: document.modelName,
+    modelVersion: options.modelVersion,
+    id: document.id,
+    correlationId: parameters.correlationId,
+    sequenceStart: parameters.sequenceStart,
+    sequenceEnd: parameters.sequenceEnd,
+    priority: parameters.priority,
+    timeoutUs: parameters.timeoutUs,
+    parameters: parameters.custom,
+    inputs,
+    requestedOutputs: requestedNames(outputs),
+  };
   return {
-    request: {
-      modelName: document.modelName,
-      modelVersion: options.modelVersion,
-      id: document.id,
-      correlationId: parameters.correlationId,
-      sequenceStart: parameters.sequenceStart,
-      sequenceEnd: parameters.sequenceEnd,
-      priority: parameters.priority,
-      timeoutUs: parameters.timeoutUs,
-      parameters: parameters.custom,
-      inputs,
-      requestedOutputs: requestedNames(outputs),
-    },
+    request: sequenceStep === undefined ? request : { ...request, sequenceStep },
     outputs,
     emptyFinalResponse: parameters.emptyFinalResponse,
   };

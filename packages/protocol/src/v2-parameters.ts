@@ -11,6 +11,8 @@ export interface RequestParameters {
   readonly correlationId: bigint | string;
   readonly sequenceStart: boolean;
   readonly sequenceEnd: boolean;
+  /** `nereid_step`. */
+  readonly sequenceStep: number | undefined;
   readonly priority: bigint;
   readonly timeoutUs: bigint;
   /** Default form of outputs that are not listed in `outputs`. */
@@ -23,6 +25,7 @@ const DEFAULTS: RequestParameters = Object.freeze({
   correlationId: 0n,
   sequenceStart: false,
   sequenceEnd: false,
+  sequenceStep: undefined,
   priority: 0n,
   timeoutUs: 0n,
   binaryDataOutput: false,
@@ -54,6 +57,9 @@ export function requestParameters(raw: readonly RawParameter[] | JsonScalar | un
       case 'sequence_end':
         result.sequenceEnd = flag(name, value);
         break;
+      case 'nereid_step':
+        result.sequenceStep = stepNumber(unsigned(value) ?? refuse(name, 'non-unsigned-integer as unsigned-integer'));
+        break;
       case 'priority':
         result.priority = unsigned(value) ?? refuse(name, 'non-unsigned-integer as unsigned-integer');
         break;
@@ -70,6 +76,13 @@ export function requestParameters(raw: readonly RawParameter[] | JsonScalar | un
   // fromEntries defines members, so that a parameter named __proto__ is one like any other.
   if (custom.length > 0) result.custom = Object.fromEntries(custom);
   return result;
+}
+
+/** The number of a step; throws INVALID_ARG where it is none. */
+export function stepNumber(value: bigint): number {
+  if (value >= 0n && value <= Number.MAX_SAFE_INTEGER) return Number(value);
+  const message = `invalid value for 'nereid_step', expected a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`;
+  throw new NereidError('INVALID_ARG', message, { field: 'parameters.nereid_step' });
 }
 
 /** A non-negative integer of 64 bits, else undefined. */

@@ -115,6 +115,13 @@ describe('request parameters', () => {
     expect(parameters(`{"p":${text}}`).request.parameters.p).toBe(value);
   });
 
+  it('number steps, and are none of the model', () => {
+    const { request } = parameters('{"sequence_id":5,"nereid_step":9007199254740991}');
+    expect([request.sequenceStep, request.parameters]).toEqual([Number.MAX_SAFE_INTEGER, {}]);
+    expect(parameters('{"sequence_id":5,"nereid_step":0}').request.sequenceStep).toBe(0);
+    expect('sequenceStep' in parameters('{"sequence_id":5}').request).toBe(false);
+  });
+
   it('keep the kinds of sequence id apart', () => {
     expect(parameters('{"sequence_id":"5"}').request.correlationId).toBe('5');
     expect(parameters('{"sequence_id":5}').request.correlationId).toBe(5n);
@@ -152,6 +159,16 @@ describe('request parameters', () => {
       '{"sequence_end":"true"}',
       "Unable to parse 'sequence_end': attempt to access JSON non-boolean as boolean",
       'parameters.sequence_end',
+    ],
+    [
+      '{"nereid_step":-1}',
+      "Unable to parse 'nereid_step': attempt to access JSON non-unsigned-integer as unsigned-integer",
+      'parameters.nereid_step',
+    ],
+    [
+      '{"nereid_step":9007199254740992}',
+      "invalid value for 'nereid_step', expected a whole number from 0 to 9007199254740991",
+      'parameters.nereid_step',
     ],
     [
       '{"priority":-1}',

@@ -52,20 +52,22 @@ export function decodeInferRequest(body: Uint8Array, options: DecodeOptions): De
   const parameters = requestParameters(raw.parameters);
   const inputs = readInputs({ body, document, position: headerLength, elements: 0, sharedBytes: 0, options }, raw);
   const outputs = readOutputs(raw.outputs, options.readSharedMemory !== undefined);
+  const { sequenceStep } = parameters;
+  const request = {
+    modelName: options.modelName,
+    modelVersion: options.modelVersion,
+    id: raw.id ?? '',
+    correlationId: parameters.correlationId,
+    sequenceStart: parameters.sequenceStart,
+    sequenceEnd: parameters.sequenceEnd,
+    priority: parameters.priority,
+    timeoutUs: parameters.timeoutUs,
+    parameters: parameters.custom,
+    inputs,
+    requestedOutputs: requestedNames(outputs),
+  };
   return {
-    request: {
-      modelName: options.modelName,
-      modelVersion: options.modelVersion,
-      id: raw.id ?? '',
-      correlationId: parameters.correlationId,
-      sequenceStart: parameters.sequenceStart,
-      sequenceEnd: parameters.sequenceEnd,
-      priority: parameters.priority,
-      timeoutUs: parameters.timeoutUs,
-      parameters: parameters.custom,
-      inputs,
-      requestedOutputs: requestedNames(outputs),
-    },
+    request: sequenceStep === undefined ? request : { ...request, sequenceStep },
     outputs,
     binaryDefault: parameters.binaryDataOutput,
   };

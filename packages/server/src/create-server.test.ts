@@ -104,6 +104,17 @@ describe('infer', () => {
     ['a text as outputs', { ...ONE, outputs: 'OUT' } as never, 'INVALID_ARG', 'outputs must be an array'],
     ['a number as output', { ...ONE, outputs: [1] } as never, 'INVALID_ARG', 'outputs[0] must be a string'],
     ['a function as parameter', { ...ONE, parameters: { f: String } } as never, 'INVALID_ARG', 'parameters.f must be'],
+    ['no sequence', { ...ONE, sequence: 5 } as never, 'INVALID_ARG', 'sequence must be an object'],
+    ['no id', { ...ONE, sequence: { id: 1.5 } } as never, 'INVALID_ARG', 'sequence.id must be a whole number'],
+    ['an id that is too large', { ...ONE, sequence: { id: 2n ** 64n } }, 'INVALID_ARG', 'sequence.id must be'],
+    ['no flag', { ...ONE, sequence: { id: 1, start: 1 } } as never, 'INVALID_ARG', 'sequence.start must be a boolean'],
+    ['no step', { ...ONE, sequence: { id: 1, step: -1 } }, 'INVALID_ARG', 'sequence.step must be a whole number'],
+    [
+      'a step without an id',
+      { ...ONE, sequence: { id: 0, step: 0 } },
+      'INVALID_ARG',
+      "needs a non-zero or non-empty 'sequence_id'",
+    ],
     ['a list of parameters', { ...ONE, parameters: [1] } as never, 'INVALID_ARG', 'parameters must be an object'],
   ] as const)('%s throws the error that HTTP would answer', async (_, input, code, text) => {
     const server = await start();

@@ -16,7 +16,7 @@ export {
 } from '@nereid/protocol';
 export type { LogControl, LogSettings } from '@nereid/runtime';
 export { createServer, type Server, type ServerCounts } from './create-server.ts';
-export type { InferInput, InferResult, TensorInput, TensorOutput } from './infer-values.ts';
+export type { InferInput, InferResult, SequenceInput, TensorInput, TensorOutput } from './infer-values.ts';
 export type { ProcessUrls } from './process-urls.ts';
 export type {
   GrpcOptions,

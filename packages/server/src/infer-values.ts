@@ -10,11 +10,25 @@ import {
   tensorValues,
 } from '@nereid/protocol';
 
+const UINT64_MAX = 2n ** 64n - 1n;
+
 export interface TensorInput {
   readonly datatype: Datatype;
   readonly shape: readonly number[];
   /** Row-major elements: the datatype's typed array, or numbers, bigints, booleans, strings, bytes. */
   readonly data: TensorValues;
+}
+
+/** What makes a request a step of a sequence (docs/sequences.md). */
+export interface SequenceInput {
+  /** From 1 to 2^64 - 1, or a string of up to 128 bytes; a number and a string are never the same id. */
+  readonly id: number | bigint | string;
+  /** The first step. */
+  readonly start?: boolean;
+  /** The last one. */
+  readonly end?: boolean;
+  /** The step's own number, from 0: `nereid_step`. */
+  readonly step?: number;
 }
 
 /** A request with plain values, as `Server.infer` takes it. */
@@ -26,6 +40,8 @@ export interface InferInput {
   readonly inputs: Readonly<Record<string, TensorInput>>;
   /** Names of the outputs wanted; all without it. */
   readonly outputs?: readonly string[];
+  /** Of a model that keeps sequences. */
+  readonly sequence?: SequenceInput;
   /** Custom parameters for the model; bigint is an integer, number a double. */
   readonly parameters?: Parameters;
 }
@@ -57,6 +73,7 @@ export function inferRequest(input: InferInput): InferRequest {
   if (!isObject(input.inputs)) throw wrong('inputs', 'an object of tensors by name');
   return {
     ...REQUEST_DEFAULTS,
+    ...(input.sequence === undefined ? {} : sequenceOf(input.sequence)),
     modelName: text('model', input.model),
     modelVersion: text('version', input.version ?? ''),
     id: text('id', input.id ?? ''),
@@ -67,6 +84,27 @@ export function inferRequest(input: InferInput): InferRequest {
       return tensorFromValues(name, tensor.datatype, tensor.shape, tensor.data);
     }),
   };
+}
+
+type StepMembers = Pick<InferRequest, 'correlationId' | 'sequenceStart' | 'sequenceEnd' | 'sequenceStep'>;
+
+function sequenceOf(sequence: SequenceInput): StepMembers {
+  if (!isObject(sequence)) throw wrong('sequence', 'an object with an id');
+  const { id, start = false, end = false, step } = sequence;
+  const correlationId = typeof id === 'number' && Number.isSafeInteger(id) ? BigInt(id) : id;
+  const isId =
+    typeof correlationId === 'string' ||
+    (typeof correlationId === 'bigint' && correlationId >= 0n && correlationId <= UINT64_MAX);
+  if (!isId) throw wrong('sequence.id', 'a whole number from 1 to 2^64 - 1, or a string');
+  const members = { correlationId, sequenceStart: flag('start', start), sequenceEnd: flag('end', end) };
+  if (step === undefined) return members;
+  if (!Number.isSafeInteger(step) || step < 0) throw wrong('sequence.step', 'a whole number from 0');
+  return { ...members, sequenceStep: step };
+}
+
+function flag(name: string, value: unknown): boolean {
+  if (typeof value !== 'boolean') throw wrong(`sequence.${name}`, `a boolean, got ${typeof value}`);
+  return value;
 }
 
 function isObject(value: unknown): value is object {
