@@ -13,8 +13,8 @@ const entry = { id: 'gw-1:1', replyTo: 'gw-1', request: request([]), session: nu
 const batch: AnsweredBatch = {
   message: { kind: 'execute', model: 'm', epoch: EPOCH, version: '1', batch: 7, instance: 0, entries: [entry] },
   entries: [entry],
-  duplicates: [],
-  missing: [],
+  leftOut: [],
+  steps: undefined,
   signature,
   owner: () => 'co-9',
   execution: 'wk-1/1',

@@ -11,25 +11,30 @@ import type {
   ProcessId,
   ResponseMessage,
 } from '@nereid/protocol';
-import { ANSWER_REFUSED, CANCELLED } from '@nereid/protocol';
+import { ANSWER_REFUSED, CANCELLED, isWholeRequest } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
 import type { BatchSettlement } from './instance-batch.ts';
 import type { RunOutcome } from './instance-messages.ts';
 import { selectOutputs } from './join-split.ts';
+import type { StepBatch } from './step-batch.ts';
 
 const NO_TIMING: BatchTiming = { waitNs: 0, inputNs: 0, inferNs: 0, outputNs: 0 };
 
 /** An entry with all its data. */
 export type WholeEntry = ExecuteEntry<InferRequest>;
 
+export function isWhole(entry: ExecuteEntry): entry is WholeEntry {
+  return isWholeRequest(entry.request);
+}
+
 export interface AnsweredBatch {
   readonly message: ExecuteMessage;
   /** Those that were given to the instance. */
   readonly entries: readonly WholeEntry[];
-  /** Those that run already and were left out. */
-  readonly duplicates: readonly ExecuteEntry[];
-  /** Those whose data were gone, which their owner tells their sender (docs/protocol.md R29). */
-  readonly missing: readonly ExecuteEntry[];
+  /** What became of those that were not. */
+  readonly leftOut: readonly DoneEntry[];
+  /** Where the model keeps sequences. */
+  readonly steps: StepBatch | undefined;
   readonly signature: ModelSignature | null;
   /** The model's present owner, which may be another than the one that sent the batch. */
   readonly owner: () => ProcessId;
@@ -59,32 +64,33 @@ export function sendAnswers(
   settlement: BatchSettlement | null,
   cancelled: ReadonlySet<number> | undefined,
 ): void {
-  const { message, entries, duplicates, missing, execution, streams } = batch;
+  const { message, entries, leftOut, streams, steps } = batch;
   const results: DoneEntry[] = [];
   for (let i = 0; i < entries.length; i++) {
     const entry = entries[i];
     const settled = settlement?.outcomes[i];
     if (entry === undefined) continue;
     const gone = cancelled?.has(i) === true;
+    const unanswered = gone ? undefined : steps?.unanswered(i, settlement, streams?.next(i) ?? 0);
+    if (unanswered !== undefined) {
+      results.push({ id: entry.id, result: unanswered, error: null });
+      continue;
+    }
     const outcome = gone ? CANCELLED_OUTCOME : outcomeOf(batch, entry, settled);
     if (streams?.ended(i) !== true) {
+      const execution = steps?.execution(i) ?? batch.execution;
       const chunk = streams?.next(i) ?? 0;
-      sendLast(mailbox, answerAddress(batch, entry), {
-        kind: 'response',
-        model: message.model,
-        id: entry.id,
-        outcome,
-        execution,
-        chunk,
-        last: true,
-      });
+      const { model } = message;
+      const response = { kind: 'response', model, id: entry.id, outcome, execution, chunk, last: true } as const;
+      sendLast(mailbox, answerAddress(batch, entry), response);
+      steps?.sent(i, response);
     }
+    steps?.answered(i, gone);
     if (outcome.ok) results.push({ id: entry.id, result: 'ok', error: null });
     else if (gone) results.push({ id: entry.id, result: 'cancelled', error: null });
     else results.push({ id: entry.id, result: 'error', error: outcome.error });
   }
-  for (const { id } of duplicates) results.push({ id, result: 'duplicate', error: null });
-  for (const { id } of missing) results.push({ id, result: 'blob', error: null });
+  results.push(...leftOut);
   const done: DoneMessage = {
     kind: 'done',
     model: message.model,

@@ -17,6 +17,7 @@ import {
 } from '@nereid/protocol';
 import { createHostedVersion, type HostedVersion, type HostingOptions, type VersionSource } from './hosted-version.ts';
 import type { InstanceBatch } from './instance-batch.ts';
+import { createModelSequences, type ModelSequences } from './model-sequences.ts';
 
 export interface HostedModelOptions extends HostingOptions {
   /** The model's folder in this worker's own repositories. */
@@ -34,12 +35,14 @@ export interface HostedModel {
   draining: boolean;
   /** The requests given to an instance and not yet answered, by id. */
   readonly running: Map<string, RunningBatch>;
+  readonly sequences: ModelSequences;
   hold(message: ControlMessage): void;
   /** As `hold` of a model that this worker does not take: it drops what it has and says so. */
   decline(message: ControlMessage): void;
   release(): void;
   version(version: string): HostedVersion | undefined;
   describe(): readonly VersionDescription[];
+  /** Sequences that live are given the time to end, until `sequences.giveUp` or `abandon`. */
   stop(): Promise<void>;
   /** The stop is past its deadline. */
   abandon(): void;
@@ -73,6 +76,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
   /** Replaced or unloaded, with threads or processes that have not ended yet. */
   const leaving = new Set<HostedVersion>();
   const running = new Map<string, RunningBatch>();
+  const sequences = createModelSequences(name, options.clock, options.limits);
   let declined: readonly string[] = [];
   /** What this worker lacks for the declined versions, '' where it is told not to hold the model. */
   let lacks = '';
@@ -87,7 +91,21 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     void hosted.stop().then(() => leaving.delete(hosted));
   };
 
-  const open = (source: VersionSource) => createHostedVersion(source, options, changed);
+  const open = (source: VersionSource) => {
+    const hosted = createHostedVersion(source, options, changed, (instance) => {
+      if (slots.get(source.version)?.hosted === hosted) sequences.lost(source.version, instance);
+    });
+    return hosted;
+  };
+
+  /** Sequences have their state in its instances, so those of the one before end. */
+  const serve = (slot: Slot, hosted: HostedVersion) => {
+    const { version, signature } = hosted.source;
+    slots.set(version, slot);
+    slot.hosted = hosted;
+    sequences.lost(version);
+    sequences.hold(version, signature);
+  };
 
   const place = (source: VersionSource) => {
     const slot = slots.get(source.version);
@@ -98,7 +116,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     if (slot === undefined || slot.hosted.state !== 'READY') {
       if (slot?.next) leave(slot.next);
       if (slot !== undefined) leave(slot.hosted);
-      slots.set(source.version, { hosted, next: null, nextFailed: '' });
+      serve({ hosted, next: null, nextFailed: '' }, hosted);
       void hosted.load();
       return;
     }
@@ -109,7 +127,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
       slot.next = null;
       if (hosted.state === 'READY') {
         const old = slot.hosted;
-        slot.hosted = hosted;
+        serve(slot, hosted);
         slot.nextFailed = '';
         leave(old);
       } else {
@@ -124,7 +142,8 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     if (slot.next !== null) leave(slot.next);
     slot.next = null;
     slot.nextFailed = '';
-    // It stays in the map, so that the owner reads how it went; a later load replaces it.
+    // It stays in the map, so that the owner reads how it went; a later load replaces it. Sequences are not waited for.
+    sequences.lost(slot.hosted.source.version);
     void slot.hosted.stop();
   };
 
@@ -140,6 +159,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     fence: null,
     draining: false,
     running,
+    sequences,
     hold(message) {
       const { config, signature, directory } = readSource(message, options);
       const missing = missingGpus(config, options.gpus);
@@ -169,15 +189,19 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
       const ids = [...running.keys()];
       const held = [...slots.values()].map(({ hosted, nextFailed }) => {
         const description = hosted.describe();
-        return { ...description, reason: description.reason || nextFailed, running: ids };
+        const reason = description.reason || nextFailed;
+        return { ...description, ...sequences.describe(description.version), reason, running: ids };
       });
       const others = declined.filter((version) => !slots.has(version));
       return [...held, ...others.map((version) => notHeld(version, ids, lacks))];
     },
     async stop() {
+      await sequences.over();
+      for (const version of slots.keys()) sequences.lost(version);
       await Promise.all(all().map((hosted) => hosted.stop()));
     },
     abandon() {
+      sequences.giveUp();
       for (const hosted of all()) hosted.abandon();
     },
     get unsettled() {

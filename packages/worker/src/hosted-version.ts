@@ -27,9 +27,10 @@ import {
   type VersionState,
 } from '@nereid/protocol';
 import type { AtMost, Clock, Log } from '@nereid/runtime';
-import { createInstance, type Instance, type InstanceLimits } from './instance.ts';
+import { createInstance, type Instance, type InstanceLimits, type InstanceOptions } from './instance.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
 import type { OpenLine } from './instance-line.ts';
+import type { KeptAnswersLimits } from './kept-answers.ts';
 import { limitInstance } from './limited-instance.ts';
 import { type InstanceLaunch, processLine, type SpawnProcess } from './process-line.ts';
 import type { RateGate, RateLimits } from './rate-limits.ts';
@@ -38,11 +39,14 @@ import { type SpawnThread, threadLine } from './thread-line.ts';
 /** `--backend-config`: settings by backend name, '' for all backends. */
 export type BackendSettings = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
+/** The fields of LIMITS that a worker keeps to. */
+export interface HostingLimits extends InstanceLimits, KeptAnswersLimits {}
+
 /** What every version on a worker shares. */
 export interface HostingOptions {
   readonly clock: Clock;
   readonly log: Log;
-  readonly limits: InstanceLimits;
+  readonly limits: HostingLimits;
   readonly backendSettings: BackendSettings;
   readonly limitLoads: AtMost;
   readonly spawn: SpawnThread;
@@ -84,10 +88,12 @@ export interface HostedVersion {
 
 const NO_LAUNCH: InstanceLaunch = { prefix: [] };
 
+/** `stateLost`: what an instance (all of them, where it is undefined) had of sequences is gone. */
 export function createHostedVersion(
   source: VersionSource,
   hosting: HostingOptions,
   changed: () => void,
+  stateLost: (instance: number | undefined) => void,
 ): HostedVersion {
   const { config, version } = source;
   let state: VersionState = 'LOADING';
@@ -103,6 +109,7 @@ export function createHostedVersion(
 
   const giveUp = (error: ErrorInfo) => {
     if (state === 'UNAVAILABLE' || state === 'UNLOADING') return;
+    stateLost(undefined);
     become('UNAVAILABLE', `${ERROR_TABLE[error.code].label}: ${error.message}`);
     hosting.log.error({ model: config.name, version }, `failed to load: ${reason}`);
     for (const instance of instances) void instance.stop();
@@ -136,8 +143,8 @@ export function createHostedVersion(
       checkCount(config, expanded, hosting.limits);
       const gates = hosting.rateLimits?.join(expanded);
       instances = expanded.map((one) =>
-        gatedInstance(gates?.get(one.index), instanceChanged, (changed) =>
-          instanceOf(source, hosting, directory, one, changed),
+        gatedInstance(source, gates?.get(one.index), instanceChanged, (changed) =>
+          instanceOf(source, hosting, directory, one, { changed, stateLost: () => stateLost(one.index) }),
         ),
       );
       const failures = await Promise.all(
@@ -171,10 +178,15 @@ export function createHostedVersion(
         return;
       }
       const why = instance === undefined ? `it has no instance ${index}` : reason;
-      failBatch(batch, false, {
-        code: 'UNAVAILABLE',
-        message: `model '${config.name}' version ${version} is not ready on this worker: ${why}`,
-      });
+      failBatch(
+        batch,
+        false,
+        {
+          code: 'UNAVAILABLE',
+          message: `model '${config.name}' version ${version} is not ready on this worker: ${why}`,
+        },
+        'unseen',
+      );
     },
     cancel(index, batch, position) {
       instances[index]?.cancel(batch, position);
@@ -213,11 +225,12 @@ function checkCount(
 }
 
 function gatedInstance(
+  { signature }: VersionSource,
   gate: RateGate | undefined,
   changed: () => void,
   create: (changed: () => void) => Instance,
 ): Instance {
-  return gate === undefined ? create(changed) : limitInstance(create, gate, changed);
+  return gate === undefined ? create(changed) : limitInstance(create, gate, changed, signature.sequence !== undefined);
 }
 
 function instanceOf(
@@ -225,7 +238,7 @@ function instanceOf(
   hosting: HostingOptions,
   modelDirectory: string,
   expanded: ExpandedInstance,
-  changed: () => void,
+  told: Pick<InstanceOptions, 'changed' | 'stateLost'>,
 ): Instance {
   const { config, signature, version } = source;
   const { index, name, device, passive } = expanded;
@@ -238,7 +251,7 @@ function instanceOf(
     limits,
     open: carrierLine({ config, hosting, name }, hosting.launch(expanded)),
     executionTimeoutMs: carrierSettings(config).executionTimeoutMs,
-    changed,
+    ...told,
     setup: {
       config,
       signature,

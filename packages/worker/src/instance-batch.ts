@@ -9,6 +9,11 @@ export interface BatchSettlement {
   readonly timing: BatchTiming;
   /** One per request, in order. */
   readonly outcomes: readonly RunOutcome[];
+  /**
+   * The outcomes are no answers of the model: its carrier ended with the batch, or it had none for it. What that means
+   * for a step of a sequence, see StepEnd.
+   */
+  readonly lost?: 'lost' | 'unseen' | undefined;
   /** Of answers that came as chunks. */
   readonly responses?: ResponseTimes | undefined;
 }
@@ -41,7 +46,12 @@ export function isAbandoned(batch: InstanceBatch): boolean {
 }
 
 /** Settles all of a batch's requests with one error. */
-export function failBatch(batch: InstanceBatch, executed: boolean, error: ErrorInfo): void {
+export function failBatch(
+  batch: InstanceBatch,
+  executed: boolean,
+  error: ErrorInfo,
+  lost?: BatchSettlement['lost'],
+): void {
   const timing = { waitNs: sharedNowNs() - batch.receivedNs, inputNs: 0, inferNs: 0, outputNs: 0 };
-  batch.settle({ executed, timing, outcomes: batch.requests.map((): RunOutcome => ({ ok: false, error })) });
+  batch.settle({ executed, timing, outcomes: batch.requests.map((): RunOutcome => ({ ok: false, error })), lost });
 }

@@ -8,7 +8,9 @@
  * carrier has ended by itself; *stopped*.
  *
  * A batch is *waiting* while no carrier is ready, then *held* by it. Of the batches that a carrier
- * held when it died, the one that ran is split (lost-batch.ts), and all go before what waits.
+ * held when it died, the one that ran is split (lost-batch.ts), and all go before what waits. A step of
+ * a sequence takes effect once, and its state is in the carrier: steps wait for no other carrier, and
+ * never run a second time.
  */
 import { CANCELLED, type ErrorInfo, errorInfo, type InstanceDescription } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
@@ -39,6 +41,8 @@ export interface InstanceOptions {
   readonly executionTimeoutMs: number | undefined;
   /** It became ready, ceased to be, or failed. */
   readonly changed: () => void;
+  /** Of a model that keeps sequences: the carrier has ended, and what it had of them; told before its batches are settled. */
+  readonly stateLost: () => void;
 }
 
 export interface Instance {
@@ -66,6 +70,7 @@ const MS_IN_US = 1000;
 export function createInstance(options: InstanceOptions): Instance {
   const { setup, clock, limits, log } = options;
   const { instanceName: name, config } = setup;
+  const keepsState = setup.signature.sequence !== undefined;
   const waiting: InstanceBatch[] = [];
   let state: InstanceState = 'idle';
   let failure: ErrorInfo | null = null;
@@ -87,7 +92,7 @@ export function createInstance(options: InstanceOptions): Instance {
   });
 
   const failWaiting = (why: string) => {
-    for (const batch of waiting.splice(0)) failBatch(batch, false, unavailable(why));
+    for (const batch of waiting.splice(0)) failBatch(batch, false, unavailable(why), 'unseen');
   };
 
   const fail = (why: ErrorInfo) => {
@@ -164,12 +169,14 @@ export function createInstance(options: InstanceOptions): Instance {
       carrier = undefined;
       timer?.cancel();
     }
-    if (isCurrent && (state === 'ready' || state === 'restarting')) {
+    if (isCurrent && keepsState) options.stateLost();
+    if (isCurrent && !keepsState && (state === 'ready' || state === 'restarting')) {
       waiting.unshift(...lost.flatMap((batch) => (batch === running ? retriesOf(batch, why) : [batch])));
       restart(why, lost.length, running?.isRetry === true);
     } else {
-      for (const batch of lost) failBatch(batch, true, why);
+      for (const batch of lost) failBatch(batch, true, why, 'lost');
       if (isCurrent && state === 'loading') fail(why);
+      else if (isCurrent && (state === 'ready' || state === 'restarting')) restart(why, lost.length, false);
     }
     if (state === 'stopping' && live.size === 0) {
       failWaiting('it is being unloaded');
@@ -257,6 +264,7 @@ export function createInstance(options: InstanceOptions): Instance {
     execute(batch) {
       if (state === 'ready' && carrier !== undefined && waiting.length === 0 && mayPost(carrier, batch))
         post(carrier, batch);
+      else if (keepsState) failBatch(batch, false, unavailable(failure?.message ?? `it is ${state}`), 'unseen');
       else if (state === 'ready' || state === 'loading' || state === 'restarting') waiting.push(batch);
       else failBatch(batch, false, unavailable(failure?.message ?? 'it is being unloaded'));
     },

@@ -27,6 +27,7 @@ function carried() {
     limits: LIMITS,
     executionTimeoutMs: undefined,
     changed() {},
+    stateLost() {},
   });
   void instance.start();
   line.loaded();

@@ -6,11 +6,12 @@ import { limitInstance } from './limited-instance.ts';
 const GONE = { code: 'UNAVAILABLE', message: 'gone' } as const;
 
 /** A limited instance over one that is ready until it is stopped and ends when told, with what its gate was asked. */
-function limited() {
+function limited(keepsState = false) {
   const asked: string[] = [];
   let ready = true;
   let run = () => {};
   let end = () => {};
+  let changed = () => {};
   const below: Instance = {
     start: async () => null,
     execute: (batch) => failBatch(batch, false, GONE),
@@ -28,7 +29,10 @@ function limited() {
     liveCarriers: 0,
   };
   const instance = limitInstance(
-    () => below,
+    (told) => {
+      changed = told;
+      return below;
+    },
     {
       open(opened) {
         run = opened;
@@ -39,8 +43,18 @@ function limited() {
       leave: () => void asked.push('leave'),
     },
     () => {},
+    keepsState,
   );
-  return { instance, asked, run: () => run(), end: () => end() };
+  return {
+    instance,
+    asked,
+    run: () => run(),
+    end: () => end(),
+    carrierEnds() {
+      ready = false;
+      changed();
+    },
+  };
 }
 
 function newBatch() {
@@ -69,4 +83,23 @@ test('a turn that comes when nothing waits any more is given back', () => {
   const { asked, run } = limited();
   run();
   expect(asked).toEqual(['ended, staged: false']);
+});
+
+test.each([
+  ['waits for the next carrier', false, undefined],
+  ['of steps of sequences ends: their state is gone', true, GONE],
+])('what waits for its turn when the carrier ends %s', async (_, keepsState, expected) => {
+  const { instance, carrierEnds, end } = limited(keepsState);
+  const { batch, settled } = newBatch();
+  let why: unknown;
+  void settled.then(({ executed }) => {
+    why = executed ? undefined : GONE;
+  });
+  instance.execute(batch);
+  carrierEnds();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect([why, instance.unsettled]).toEqual([expected, keepsState ? 0 : 1]);
+  const stopped = instance.stop();
+  end();
+  await stopped;
 });

@@ -10,11 +10,15 @@ import type { Instance } from './instance.ts';
 import { failBatch, type InstanceBatch, isAbandoned } from './instance-batch.ts';
 import type { RateGate } from './rate-limits.ts';
 
-/** `create` makes the instance below, with what it is to call when it has changed. */
+/**
+ * `create` makes the instance below, with what it is to call when it has changed. With `keepsState` a batch is for the
+ * carrier that is there, and ends where that has ended.
+ */
 export function limitInstance(
   create: (changed: () => void) => Instance,
   gate: RateGate,
   changed: () => void,
+  keepsState: boolean,
 ): Instance {
   const queue: InstanceBatch[] = [];
   let state: 'idle' | 'staged' | 'running' = 'idle';
@@ -41,7 +45,7 @@ export function limitInstance(
     if (instance.failure !== null) {
       failQueue();
       gate.leave();
-    }
+    } else if (keepsState && !instance.describe().ready) failQueue();
     if (state === 'running') return;
     if (mayRun()) {
       if (state === 'staged') return;

@@ -1,11 +1,20 @@
 /** What a worker does with each message: the only place where messages become effects. */
-import type { DescribedMessage, Epoch, ExecuteEntry, ExecuteMessage, Message, ProcessId } from '@nereid/protocol';
-import { compareEpochs, isWholeRequest } from '@nereid/protocol';
+import type {
+  DescribedMessage,
+  DoneEntry,
+  Epoch,
+  ExecuteEntry,
+  ExecuteMessage,
+  Message,
+  ProcessId,
+} from '@nereid/protocol';
+import { compareEpochs } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
-import { type AnsweredBatch, sendAnswers, sendBack, type WholeEntry } from './batch-answers.ts';
+import { type AnsweredBatch, answerAddress, isWhole, sendAnswers, sendBack, type WholeEntry } from './batch-answers.ts';
 import { createHostedModel, type HostedModel, type HostedModelOptions, type RunningBatch } from './hosted-model.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
 import { sharedNowNs } from './shared-now.ts';
+import { createStepBatch } from './step-batch.ts';
 import { createStreamAnswers, runningStreams } from './stream-answers.ts';
 
 export interface WorkerLoopOptions extends HostedModelOptions {
@@ -22,6 +31,10 @@ export interface WorkerLoop {
    * are answered and all threads and processes have ended.
    */
   stop(): Promise<void>;
+  /** The worker goes on under another id, as one that has no sequences (docs/protocol.md R10). */
+  dropSequences(): void;
+  /** Of a stop: no step can come any more, so it waits for no sequence. */
+  endSequences(): void;
   /** The stop is past its deadline: ends carriers in the middle of their runs where that can be done. */
   abandon(): void;
   readonly unsettled: number;
@@ -31,7 +44,7 @@ export interface WorkerLoop {
   readonly refused: number;
 }
 
-const NONE: readonly ExecuteEntry[] = [];
+const NONE: readonly DoneEntry[] = [];
 
 /** `mailbox` is asked for late, at each send: it is opened with this loop's `receive`, and may be replaced. */
 export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mailbox): WorkerLoop {
@@ -58,7 +71,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       worker: mailbox().id,
       askedAt,
       versions: model.describe(),
-      streams: runningStreams(model.running),
+      streams: [...runningStreams(model.running), ...model.sequences.streams(mailbox().id)],
       draining: model.draining || stopping,
     };
     mailbox().send(to, described);
@@ -81,21 +94,36 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
   };
 
   const execute = (model: HostedModel, message: ExecuteMessage, receivedNs: number) => {
-    if (stopping) {
+    const sequences = model.sequences.of(message.version);
+    // A worker that knows nothing of a version has none of its sequences.
+    if (sequences === undefined && (stopping || message.entries[0]?.step !== undefined)) {
       sendBack(mailbox(), message);
       return;
     }
-    const { entries, duplicates, missing } = sortEntries(model.running, message.entries);
     const hosted = model.version(message.version);
     const signature = hosted?.source.signature ?? null;
     const execution = `${mailbox().id}/${++executions}`;
     const owner = () => model.fence?.owner ?? message.epoch.owner;
-    const source = { message, entries, signature, execution, owner };
+    const steps =
+      sequences === undefined
+        ? undefined
+        : createStepBatch({
+            ...sequences,
+            message,
+            mailbox,
+            execution,
+            nowUs: options.clock.nowUs,
+            admits: !stopping,
+            runs: (id) => model.running.has(id),
+            address: (entry) => answerAddress({ message, owner }, entry),
+          });
+    const { entries, leftOut } = steps ?? sortEntries(model.running, message.entries);
+    const source = { message, entries, signature, execution, owner, steps };
     const streams =
       signature?.decoupled === true
         ? createStreamAnswers({ mailbox, batch: source, undelivered: ({ id }) => cancel(model, id) })
         : undefined;
-    const answered: AnsweredBatch = { ...source, duplicates, missing, streams };
+    const answered: AnsweredBatch = { ...source, leftOut, streams };
     if (entries.length === 0) {
       sendAnswers(mailbox(), answered, null, undefined);
       return;
@@ -103,12 +131,14 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     const batch: InstanceBatch = {
       batch: message.batch,
       requests: entries.map(({ request }) => request),
+      ...(steps === undefined ? {} : { slots: steps.slots }),
       receivedNs,
       cancelled: undefined,
       ...(streams === undefined ? {} : { chunk: streams.take }),
       settle(settlement) {
         for (const { id } of entries) model.running.delete(id);
         sendAnswers(mailbox(), answered, settlement, batch.cancelled);
+        if (steps !== undefined) model.sequences.review();
       },
     };
     const running: RunningBatch = { batch, entries, instance: message.instance, hosted, execution };
@@ -117,10 +147,8 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       hosted.execute(message.instance, batch);
       return;
     }
-    failBatch(batch, false, {
-      code: 'UNAVAILABLE',
-      message: `model '${model.name}' version ${message.version} is not ready: it is not loaded on this worker`,
-    });
+    const why = `model '${model.name}' version ${message.version} is not ready: it is not loaded on this worker`;
+    failBatch(batch, false, { code: 'UNAVAILABLE', message: why }, 'unseen');
   };
 
   /** Marks a running request; one that is over, or that never came here, is none of this worker's. */
@@ -149,6 +177,11 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       case 'describe': {
         const model = modelNamed(message.model);
         if (passesFence(model, message.epoch, 0)) describe(model, message.epoch.owner, message.askedAt);
+        return;
+      }
+      case 'free': {
+        const model = modelNamed(message.model);
+        if (passesFence(model, message.epoch, 0)) model.sequences.free(message.session);
         return;
       }
       case 'control': {
@@ -181,6 +214,12 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       offer();
       await Promise.all([...models.values()].map((model) => model.stop()));
     },
+    dropSequences() {
+      for (const model of models.values()) model.sequences.drop();
+    },
+    endSequences() {
+      for (const model of models.values()) model.sequences.giveUp();
+    },
     abandon() {
       for (const model of models.values()) model.abandon();
     },
@@ -201,20 +240,21 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
 
 /**
  * A request that runs already is not run twice at the same time; one that is over may run again (docs/protocol.md R25).
- * One without its data does not run.
+ * One without its data does not run, and its owner tells its sender (R29).
  */
-function sortEntries(running: HostedModel['running'], all: readonly ExecuteEntry[]) {
-  if (all.every(isWhole) && !all.some(({ id }) => running.has(id))) {
-    return { entries: all, duplicates: NONE, missing: NONE };
-  }
+function sortEntries(
+  running: HostedModel['running'],
+  all: readonly ExecuteEntry[],
+): { readonly entries: readonly WholeEntry[]; readonly leftOut: readonly DoneEntry[] } {
+  if (all.every(isWhole) && !all.some(({ id }) => running.has(id))) return { entries: all, leftOut: NONE };
   const fresh = all.filter(({ id }) => !running.has(id));
+  const duplicates = all.filter(({ id }) => running.has(id));
+  const missing = fresh.filter((entry) => !isWhole(entry));
   return {
     entries: fresh.filter(isWhole),
-    duplicates: all.filter(({ id }) => running.has(id)),
-    missing: fresh.filter((entry) => !isWhole(entry)),
+    leftOut: [
+      ...duplicates.map(({ id }): DoneEntry => ({ id, result: 'duplicate', error: null })),
+      ...missing.map(({ id }): DoneEntry => ({ id, result: 'blob', error: null })),
+    ],
   };
-}
-
-function isWhole(entry: ExecuteEntry): entry is WholeEntry {
-  return isWholeRequest(entry.request);
 }

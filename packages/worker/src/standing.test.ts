@@ -65,6 +65,8 @@ function worldOfOne(options: Partial<WorkerOptions> = {}) {
       instance_restart_backoff_min_ms: 1,
       instance_restart_backoff_max_ms: 1,
       instances_per_model_max: 1,
+      sequence_answers_max: 1,
+      sequence_answer_bytes_max: 1,
     },
     timing: timing(),
     newId: () => `wk-${++ids}`,

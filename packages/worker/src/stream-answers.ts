@@ -16,13 +16,13 @@ export interface StreamAnswers extends SentChunks {
 
 export interface StreamParts {
   readonly mailbox: () => Mailbox;
-  readonly batch: Omit<AnsweredBatch, 'duplicates' | 'missing' | 'streams'>;
+  readonly batch: Omit<AnsweredBatch, 'leftOut' | 'streams'>;
   /** A chunk was not taken, since its gateway is gone or cannot keep up: the rest is for nobody. */
   readonly undelivered: (entry: ExecuteEntry) => void;
 }
 
 export function createStreamAnswers({ mailbox, batch, undelivered }: StreamParts): StreamAnswers {
-  const { message, entries, execution } = batch;
+  const { message, entries, steps } = batch;
   const sent = new Map<number, number>();
   const over = new Set<number>();
   const lost = new Set<number>();
@@ -30,27 +30,34 @@ export function createStreamAnswers({ mailbox, batch, undelivered }: StreamParts
   const send = (position: number, entry: ExecuteEntry, outcome: Outcome, chunk: number, last: boolean) => {
     const { id } = entry;
     const to = answerAddress(batch, entry);
+    const execution = steps?.execution(position) ?? batch.execution;
     const response = { kind: 'response', model: message.model, id, outcome, execution, chunk, last } as const;
+    steps?.sent(position, response);
     if (last) {
       sendLast(mailbox(), to, response);
       return;
     }
     mailbox().send(to, response, () => {
+      if (steps?.outlivesSender(entry) === true) return;
       lost.add(position);
       undelivered(entry);
     });
   };
 
+  const next = (position: number) => sent.get(position) ?? steps?.firstChunk(position) ?? 0;
+
   return {
     take({ position, outcome, last }) {
       const entry = entries[position];
       if (entry === undefined || over.has(position) || lost.has(position)) return;
-      const chunk = sent.get(position) ?? 0;
+      // The request goes on in another run.
+      if (outcome.ok && outcome.again === true) return;
+      const chunk = next(position);
       sent.set(position, chunk + 1);
       if (last) over.add(position);
       send(position, entry, outcomeOf(batch, entry, outcome), chunk, last);
     },
-    next: (position) => sent.get(position) ?? 0,
+    next,
     ended: (position) => over.has(position),
   };
 }
@@ -59,7 +66,8 @@ export function createStreamAnswers({ mailbox, batch, undelivered }: StreamParts
 export function runningStreams(running: ReadonlyMap<string, RunningBatch>): readonly RunningStream[] {
   const streams: RunningStream[] = [];
   for (const [id, { hosted, execution }] of running) {
-    if (hosted?.source.signature.decoupled === true) streams.push({ id, execution });
+    const signature = hosted?.source.signature;
+    if (signature?.decoupled === true && signature.sequence?.iterative !== true) streams.push({ id, execution });
   }
   return streams;
 }

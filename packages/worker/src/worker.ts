@@ -9,8 +9,7 @@ import {
   type Timing,
   type Transport,
 } from '@nereid/transport';
-import type { BackendSettings } from './hosted-version.ts';
-import type { InstanceLimits } from './instance.ts';
+import type { BackendSettings, HostingLimits } from './hosted-version.ts';
 import { createWorkerLoop } from './loop.ts';
 import type { InstanceLaunch, SpawnProcess } from './process-line.ts';
 import { createRateLimits } from './rate-limits.ts';
@@ -40,7 +39,7 @@ export interface WorkerOptions {
   /** `--model-load-thread-count`: instances that load at the same time. */
   readonly loadsMax: number;
   /** LIMITS. */
-  readonly limits: InstanceLimits;
+  readonly limits: HostingLimits;
   /** How often it looks after its registration. Absent: registrations never lapse. */
   readonly timing?: Timing;
   /** A new process id at each call; random by default. */
@@ -66,8 +65,8 @@ export interface Worker {
   /** Registers in the directory, from when on owners send models and batches. */
   start(): Promise<void>;
   /**
-   * Drains: registers as draining, takes no more work, finishes the batches that instances hold,
-   * answers all, and resolves when every thread and process has ended and it has left the directory.
+   * Drains: registers as draining, takes no more work but steps of sequences that it has, which are given the time to
+   * end while there is an owner; finishes the batches that instances hold, answers all, and resolves when every thread and process has ended and it has left the directory.
    * After the deadline JavaScript models and processes are cut short, which fails their batches;
    * native runs in threads cannot be and are waited for. Idempotent.
    */
@@ -159,6 +158,8 @@ export function createWorker(options: WorkerOptions): Worker {
   const fence = async () => {
     const old = mailbox;
     mailbox = open(newId());
+    // Their owners give them to others.
+    loop.dropSequences();
     lapsedMessages += early.length;
     early = [];
     log.warn({ worker: old.id, now: mailbox.id }, 'registration lapsed; going on under a new id');
@@ -182,9 +183,15 @@ export function createWorker(options: WorkerOptions): Worker {
     });
   };
 
+  /** Without an owner nobody sends steps or ends sequences, so a stop waits for none. */
+  const endOrphans = () => {
+    if (draining && directory.processes('coordinator').every((each) => each.draining)) loop.endSequences();
+  };
+
   const unwatch = directory.watch((change) => {
     if (change.type !== 'process') return;
     rateLimits?.processesChanged();
+    endOrphans();
     if (change.id === mailbox.id) look();
   });
   const unlisten = transport.onInterruption(loop.offer);
@@ -195,10 +202,12 @@ export function createWorker(options: WorkerOptions): Worker {
     const deadline =
       deadlineMs === undefined ? undefined : clock.at(clock.nowUs() + deadlineMs * 1000, () => loop.abandon());
     // Whether or not the directory hears of it, each owner does.
-    const [told] = await Promise.allSettled([
+    const telling = [
       standing === 'new' ? undefined : directory.register({ id, role: 'worker', draining }),
       loop.stop(),
-    ]);
+    ] as const;
+    endOrphans();
+    const [told] = await Promise.allSettled(telling);
     deadline?.cancel();
     standing = 'left';
     heartbeat?.cancel();

@@ -1,0 +1,91 @@
+/** The sequences of a model on this worker, by version. */
+import type { ModelSignature } from '@nereid/config';
+import type { ProcessId, RunningStream, VersionDescription } from '@nereid/protocol';
+import type { Clock } from '@nereid/runtime';
+import type { KeptAnswersLimits } from './kept-answers.ts';
+import { createSessionSlots } from './session-slots.ts';
+import { iterativeExecution, type StepSlots } from './step-batch.ts';
+
+export interface ModelSequences {
+  /** Undefined for a version that keeps no sequences. */
+  of(version: string): StepSlots | undefined;
+  /** This version is held with that signature. What it remembers of sequences outlives its instances. */
+  hold(version: string, signature: ModelSignature): void;
+  /** The state of that instance's sequences is gone; of all instances without one. */
+  lost(version: string, instance?: number): void;
+  free(session: string): void;
+  /** The worker goes on under another id, as one that has no sequences (docs/protocol.md R10). */
+  drop(): void;
+  /** Resolves once no sequence lives, or `giveUp` was called. */
+  over(): Promise<void>;
+  giveUp(): void;
+  /** Something may have ended. */
+  review(): void;
+  describe(version: string): Pick<VersionDescription, 'slots' | 'ended'>;
+  /** The requests of iterative sequences that may get several answers: they go on between their runs. */
+  streams(worker: ProcessId): readonly RunningStream[];
+}
+
+interface Held extends StepSlots {
+  readonly decoupled: boolean;
+}
+
+const NOTHING = {};
+
+export function createModelSequences(model: string, clock: Clock, limits: KeptAnswersLimits): ModelSequences {
+  const versions = new Map<string, Held>();
+  const waiting: (() => void)[] = [];
+
+  const anyLive = () => [...versions.values()].some(({ slots }) => slots.size > 0);
+
+  const wake = () => {
+    for (const resolve of waiting.splice(0)) resolve();
+  };
+
+  const review = () => {
+    if (waiting.length > 0 && !anyLive()) wake();
+  };
+
+  return {
+    of: (version) => versions.get(version),
+    hold(version, { sequence, decoupled }) {
+      if (sequence === undefined) {
+        versions.delete(version);
+        return;
+      }
+      const slots = versions.get(version)?.slots ?? createSessionSlots(model, limits);
+      versions.set(version, {
+        slots,
+        iterative: sequence.iterative,
+        decoupled,
+        answerBytesMax: limits.sequence_answer_bytes_max,
+      });
+    },
+    lost(version, instance) {
+      versions.get(version)?.slots.lost(instance, clock.nowUs());
+      review();
+    },
+    free(session) {
+      for (const { slots } of versions.values()) slots.free(session, clock.nowUs());
+      review();
+    },
+    drop() {
+      for (const { slots } of versions.values()) slots.drop();
+      review();
+    },
+    async over() {
+      if (anyLive()) await new Promise<void>((resolve) => waiting.push(resolve));
+    },
+    giveUp: wake,
+    review,
+    describe: (version) => versions.get(version)?.slots.describe(clock.nowUs()) ?? NOTHING,
+    streams(worker) {
+      const streams: RunningStream[] = [];
+      for (const { slots, iterative, decoupled } of versions.values()) {
+        if (!iterative || !decoupled) continue;
+        for (const id of slots.live) streams.push({ id, execution: iterativeExecution(worker, id) });
+      }
+      return streams;
+    },
+  };
+}

@@ -1,0 +1,217 @@
+/**
+ * A batch of steps of sequences: which of them run, what becomes of the others at once, and what their slots learn once
+ * it is over. The rule is in session-slots.ts; here it meets messages.
+ */
+import {
+  type DoneEntry,
+  type EntryResult,
+  type ErrorInfo,
+  type ExecuteEntry,
+  type ExecuteMessage,
+  isWholeOutcome,
+  type Outcome,
+  type ProcessId,
+  type ResponseMessage,
+  type StepOrder,
+  senderOf,
+  type Tensor,
+} from '@nereid/protocol';
+import type { Mailbox } from '@nereid/transport';
+import { isWhole, sendLast, type WholeEntry } from './batch-answers.ts';
+import type { BatchSettlement } from './instance-batch.ts';
+import type { AnswerPart, StepAnswer } from './kept-answers.ts';
+import type { SessionSlots, Step, StepEnd } from './session-slots.ts';
+
+/** A sequence model's slots and what its batches have to know of it. */
+export interface StepSlots {
+  readonly slots: SessionSlots;
+  readonly iterative: boolean;
+  /** An answer with more is not kept. */
+  readonly answerBytesMax: number;
+}
+
+export interface StepBatchParts extends StepSlots {
+  readonly message: ExecuteMessage;
+  readonly mailbox: () => Mailbox;
+  readonly nowUs: () => number;
+  /** New sequences may begin. */
+  readonly admits: boolean;
+  /** Whether a request runs already, of whatever session it was. */
+  readonly runs: (id: string) => boolean;
+  /** Names the batch's execution. */
+  readonly execution: string;
+  /** Where an entry's answer goes. */
+  readonly address: (entry: ExecuteEntry) => ProcessId;
+}
+
+export interface StepBatch {
+  /** Those that run, in order; the positions below are theirs. */
+  readonly entries: readonly WholeEntry[];
+  /** What became of the others. */
+  readonly leftOut: readonly DoneEntry[];
+  readonly slots: readonly number[];
+  /** Runs of one request of an iterative sequence are one execution (docs/protocol.md R27). */
+  execution(position: number): string;
+  /** The number of the first chunk of this run. */
+  firstChunk(position: number): number;
+  /** Whether it is to run on where nobody takes its answers: its client may ask for them by its number. */
+  outlivesSender(entry: ExecuteEntry): boolean;
+  /** A part of an answer was sent. */
+  sent(position: number, response: ResponseMessage): void;
+  /**
+   * The batch is over; called once for each position, before its last answer is sent. What its owner is told where
+   * nothing is answered. `nextChunk`: of this run's.
+   */
+  unanswered(
+    position: number,
+    settlement: BatchSettlement | null,
+    nextChunk: number,
+  ): 'again' | 'lost' | 'noslot' | undefined;
+  /** Its last answer was sent, or it was cancelled. */
+  answered(position: number, cancelled: boolean): void;
+}
+
+/** What a kept answer costs beside its tensors. */
+const ANSWER_BYTES = 256;
+
+const NO_STEP: StepOrder = { bind: { epoch: 0, n: 0 }, g: 0, low: 0, prev: 0, number: -1 };
+
+export function createStepBatch(parts: StepBatchParts): StepBatch {
+  const { slots, iterative, message, mailbox, nowUs, execution } = parts;
+  const entries: WholeEntry[] = [];
+  const steps: Step[] = [];
+  const leftOut: DoneEntry[] = [];
+  const answers = createCollectedAnswers(parts.answerBytesMax);
+
+  const send = (entry: ExecuteEntry, of: string, { outcome, chunk, last }: AnswerPart) =>
+    sendLast(mailbox(), parts.address(entry), {
+      kind: 'response',
+      model: message.model,
+      id: entry.id,
+      outcome: outcome.ok ? { ok: true, response: { ...outcome.response, id: entry.request.id } } : outcome,
+      execution: of,
+      chunk,
+      last,
+    });
+
+  const leave = (entry: ExecuteEntry, result: EntryResult) => leftOut.push({ id: entry.id, result, error: null });
+
+  const replay = (entry: ExecuteEntry, answer: StepAnswer | undefined) => {
+    for (const part of answer?.parts ?? []) send(entry, answer?.execution ?? execution, part);
+    leave(entry, 'replayed');
+  };
+
+  const refuse = (entry: ExecuteEntry, error: ErrorInfo) => {
+    send(entry, execution, { outcome: { ok: false, error }, chunk: 0, last: true });
+    leave(entry, 'refused');
+  };
+
+  for (const entry of message.entries) {
+    if (parts.runs(entry.id)) {
+      leave(entry, 'duplicate');
+      continue;
+    }
+    const step = stepOf(message.instance, entry);
+    const whole = isWhole(entry);
+    const decision = slots.take(step, { whole, admits: parts.admits }, nowUs());
+    if (decision.type === 'replay') replay(entry, decision.answer);
+    else if (decision.type === 'refuse') refuse(entry, decision.error);
+    else if (decision.type === 'leave') leave(entry, decision.result);
+    else if (whole) {
+      entries.push(entry);
+      steps.push(step);
+    }
+  }
+
+  const over = (position: number, end: StepEnd) => {
+    const step = steps[position];
+    return step === undefined ? undefined : slots.over(step, end, nowUs());
+  };
+
+  const nameOf = (position: number) => {
+    const step = steps[position];
+    return iterative && step !== undefined ? iterativeExecution(mailbox().id, step.session) : execution;
+  };
+
+  return {
+    entries,
+    leftOut,
+    slots: steps.map(({ slot }) => slot),
+    execution: nameOf,
+    firstChunk: (position) => slots.nextChunk(steps[position]?.session ?? ''),
+    outlivesSender: ({ step }) => step !== undefined && step.number >= 0,
+    sent: answers.add,
+    unanswered(position, settlement, nextChunk) {
+      if (settlement?.lost !== undefined) return over(position, { type: settlement.lost });
+      const outcome = settlement?.outcomes[position];
+      if (outcome?.ok !== true || outcome.again !== true) return undefined;
+      return over(position, { type: 'again', nextChunk });
+    },
+    answered(position, cancelled) {
+      const ends = iterative || entries[position]?.request.sequenceEnd === true;
+      over(
+        position,
+        cancelled ? { type: 'cancelled' } : { type: 'applied', ends, answer: answers.take(position, nameOf(position)) },
+      );
+    },
+  };
+}
+
+export function iterativeExecution(worker: ProcessId, session: string): string {
+  return `${worker}/${session}`;
+}
+
+function stepOf(instance: number, entry: ExecuteEntry): Step {
+  const { id, request, session, slot, step } = entry;
+  return {
+    id,
+    sender: senderOf(id),
+    session: session ?? '',
+    correlationId: request.correlationId,
+    start: request.sequenceStart,
+    instance,
+    slot: session === null ? -1 : slot,
+    order: step ?? NO_STEP,
+  };
+}
+
+interface Collected {
+  readonly parts: AnswerPart[];
+  bytes: number;
+}
+
+/** What has been sent of each answer, as it is kept. Of one that is larger than all that is kept nothing is. */
+function createCollectedAnswers(bytes_max: number) {
+  const answers = new Map<number, Collected>();
+  return {
+    add(position: number, { outcome, chunk, last }: ResponseMessage) {
+      if (!isWholeOutcome(outcome)) return;
+      const answer = answers.get(position) ?? { parts: [], bytes: 0 };
+      answers.set(position, answer);
+      answer.bytes += outcomeBytes(outcome);
+      if (answer.bytes > bytes_max) answer.parts.length = 0;
+      else answer.parts.push({ outcome: ownOutcome(outcome), chunk, last });
+    },
+    take(position: number, execution: string): StepAnswer | undefined {
+      const answer = answers.get(position);
+      return answer === undefined || answer.parts.length === 0 ? undefined : { execution, ...answer };
+    },
+  };
+}
+
+function outcomeBytes(outcome: Outcome): number {
+  if (!outcome.ok) return ANSWER_BYTES;
+  return outcome.response.outputs.reduce((sum, { data }) => sum + data.byteLength, ANSWER_BYTES);
+}
+
+function ownOutcome(outcome: Outcome): Outcome {
+  if (!outcome.ok) return outcome;
+  const { response } = outcome;
+  return { ok: true, response: { ...response, outputs: response.outputs.map(ownBytes) } };
+}
+
+/** A view of a whole batch's outputs would keep all of them. */
+function ownBytes(tensor: Tensor): Tensor {
+  const { data } = tensor;
+  return data.byteLength === data.buffer.byteLength ? tensor : { ...tensor, data: data.slice() };
+}
