@@ -4,7 +4,7 @@
  */
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { BatchOutputSignature, ModelSignature, TensorSignature } from '@nereid/config';
+import type { BatchOutputSignature, ModelSignature, StateSignature, TensorSignature } from '@nereid/config';
 import { elementCount, NereidError } from '@nereid/protocol';
 import { InferenceSession, type Tensor as OrtTensor } from 'onnxruntime-node';
 import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad, JoinedTensor } from './backend.ts';
@@ -17,6 +17,7 @@ import { clientShape, modelShape } from './reshape.ts';
 import { scatteredShapes } from './scattered-shapes.ts';
 
 const DEFAULT_FILENAME = 'model.onnx';
+const NO_STATES: readonly StateSignature[] = [];
 
 interface LoadedSession {
   readonly session: InferenceSession;
@@ -128,14 +129,14 @@ async function execute(signature: ModelSignature, loaded: LoadedSession, batch: 
     feeds[input.name] = feedOf(input, declared.ragged ? input.shape : modelShape(declared, input.shape, batching));
   }
   if (signature.batchInputs.length > 0) feedBatchInputs(signature, batch, feeds);
-  for (const made of batch.made ?? []) feeds[made.name] = feedOf(made, made.shape);
+  if (batch.made !== undefined) for (const made of batch.made) feeds[made.name] = feedOf(made, made.shape);
   const wanted =
     batch.wantedOutputs.length === 0
       ? signature.outputs
       : signature.outputs.filter((output) => batch.wantedOutputs.includes(output.name));
-  const stateNames = signature.sequence?.states.map((state) => state.outputName) ?? [];
+  const states = signature.sequence?.states ?? NO_STATES;
   const names = wanted.map((output) => output.name);
-  for (const name of stateNames) if (!names.includes(name)) names.push(name);
+  for (const { outputName } of states) if (!names.includes(outputName)) names.push(outputName);
 
   let values: InferenceSession.OnnxValueMapType;
   try {
@@ -145,7 +146,7 @@ async function execute(signature: ModelSignature, loaded: LoadedSession, batch: 
   }
   const outputs: JoinedTensor[] = [];
   for (const output of wanted) {
-    const value = given(signature, values, output.name);
+    const value = outputValue(signature, values, output.name);
     const batchOutput = signature.batchOutputs.find(({ target }) => target === output.name);
     outputs.push(
       batchOutput === undefined
@@ -153,15 +154,19 @@ async function execute(signature: ModelSignature, loaded: LoadedSession, batch: 
         : scattered(signature, batch, output, batchOutput, value),
     );
   }
-  if (stateNames.length === 0) return { kind: 'joined', outputs };
-  const states = stateNames.map((name) => {
-    const value = given(signature, values, name);
-    return outputOf(name, value.dims, value);
+  if (states.length === 0) return { kind: 'joined', outputs };
+  const given = states.map(({ outputName }) => {
+    const value = outputValue(signature, values, outputName);
+    return outputOf(outputName, value.dims, value);
   });
-  return { kind: 'joined', outputs, states };
+  return { kind: 'joined', outputs, states: given };
 }
 
-function given({ name: model }: ModelSignature, values: InferenceSession.OnnxValueMapType, name: string): OrtTensor {
+function outputValue(
+  { name: model }: ModelSignature,
+  values: InferenceSession.OnnxValueMapType,
+  name: string,
+): OrtTensor {
   const value = values[name];
   if (value === undefined) throw new NereidError('INTERNAL', `model '${model}' gave no output '${name}'`);
   return value;

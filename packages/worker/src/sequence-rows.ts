@@ -27,12 +27,15 @@ export function rowsOf(
   return rows;
 }
 
-/** Positions whose states have the same shapes, in the order of their first; those without a slot are in none. */
-export function groupsOf(steps: readonly (SlotStep | undefined)[]): readonly (readonly number[])[] {
+/**
+ * Positions whose states have the same shapes, or `all` in one group, in the order of their first; those without a
+ * slot are in none.
+ */
+export function groupsOf(steps: readonly (SlotStep | undefined)[], all: boolean): readonly (readonly number[])[] {
   const groups: { readonly first: SlotStep; readonly positions: number[] }[] = [];
   for (const [position, step] of steps.entries()) {
     if (step === undefined) continue;
-    const group = groups.find(({ first }) => haveSameShapes(first, step));
+    const group = groups.find(({ first }) => all || haveSameShapes(first, step));
     if (group === undefined) groups.push({ first: step, positions: [position] });
     else group.positions.push(position);
   }

@@ -88,7 +88,8 @@ export function createSequenceRunner(parts: SequenceRunnerParts): SequenceRunner
   return {
     async execute(batch, details) {
       const steps = details.map(slots.enter);
-      const groups = groupsOf(steps);
+      // A model that sees its steps one by one takes states of any shapes together.
+      const groups = groupsOf(steps, instance.needsRequests);
       const [only] = groups;
       if (only?.length === steps.length) return run(batch, steps, only);
       const outcomes = details.map((detail): StepOutcome => ({ ok: false, error: notKept(signature, detail) }));

@@ -3,8 +3,8 @@ import type { ModelSignature, SequenceSignature } from '@nereid/config';
 import { NereidError, type Tensor } from '@nereid/protocol';
 import { type HeldState, zeroData } from './initial-states.ts';
 import type { RequestDetail } from './instance-messages.ts';
-import { joinTensors, splitRows } from './join-split.ts';
-import { type ControlledStep, correlationNumber } from './sequence-controls.ts';
+import { splitRows } from './join-split.ts';
+import { type ControlledStep, correlationNumber as numberOf } from './sequence-controls.ts';
 
 /** A step that is to run, with the sequence that its slot keeps. */
 export interface SlotStep extends ControlledStep {
@@ -33,7 +33,7 @@ export function createSequenceSlots(sequence: SequenceSignature, initial: readon
     const correlationId = sequence.iterative && isEmpty(id) ? ++generated : id;
     const begun = {
       correlationId,
-      correlationNumber: correlationNumber(correlationId),
+      correlationNumber: numberOf(correlationId),
       states: initial.map(({ shape, data }) => ({ shape, data: new Uint8Array(data) })),
     };
     slots.set(slot, begun);
@@ -41,11 +41,17 @@ export function createSequenceSlots(sequence: SequenceSignature, initial: readon
   };
 
   return {
-    enter([, id, start, end, , , , , slot]) {
+    enter(detail) {
+      // By index: taking an array apart, or spreading an object, costs more than all else here.
+      const id = detail[1];
+      const start = detail[2];
+      const end = detail[3];
+      const slot = detail[8];
       const kept = start ? begin(slot, id) : slots.get(slot);
       if (kept === undefined) return undefined;
-      if (kept.correlationId !== id && !(sequence.iterative && isEmpty(id))) return undefined;
-      return { ...kept, start, end, slot };
+      const { correlationId, correlationNumber, states } = kept;
+      if (correlationId !== id && !(sequence.iterative && isEmpty(id))) return undefined;
+      return { correlationId, correlationNumber, states, start, end, slot };
     },
     leave({ end, slot }) {
       if (end) slots.delete(slot);
@@ -71,9 +77,17 @@ export function joinStates(
     if (own === undefined) return [];
     // What a slot keeps is only written to after the run.
     if (maxBatchSize === 0 || rows.length === 1) return [{ name, datatype, ...own }];
-    const none = rows.includes(undefined) ? zeroData(datatype, own.shape) : own.data;
-    const parts = rows.map((step) => ({ name, datatype, shape: own.shape, data: step?.states[index]?.data ?? none }));
-    return [joinTensors(parts)];
+    const none = zeroData(datatype, rows.includes(undefined) ? own.shape : [0]);
+    let bytes = 0;
+    for (const step of rows) bytes += (step?.states[index]?.data ?? none).byteLength;
+    const data = new Uint8Array(bytes);
+    let offset = 0;
+    for (const step of rows) {
+      const part = step?.states[index]?.data ?? none;
+      data.set(part, offset);
+      offset += part.byteLength;
+    }
+    return [{ name, datatype, shape: [rows.length, ...own.shape.slice(1)], data }];
   });
 }
 
@@ -102,37 +116,47 @@ export function keepJoined(
   rows: readonly (SlotStep | undefined)[],
   given: readonly Tensor[],
 ): void {
-  const counts = rows.map(() => 1);
-  const split = given.map((state) => {
-    checkState(signature, state, rows.length);
-    return signature.maxBatchSize === 0 || rows.length === 1 ? [state] : splitRows(state, counts);
-  });
-  for (const [row, step] of rows.entries()) {
-    if (step !== undefined)
-      take(
-        signature,
-        step,
-        split.flatMap((parts) => parts[row] ?? []),
+  for (const state of given) checkState(signature, state, rows.length);
+  for (const state of given) {
+    const index = stateIndex(signature, state.name);
+    const { datatype, shape, data } = state;
+    if (datatype === 'BYTES' && rows.length > 1) {
+      const parts = splitRows(
+        state,
+        rows.map(() => 1),
       );
+      for (const [row, step] of rows.entries()) if (step !== undefined) take(step, index, parts[row] ?? state);
+      continue;
+    }
+    const ownShape = signature.maxBatchSize === 0 ? shape : [1, ...shape.slice(1)];
+    const bytes = data.byteLength / rows.length;
+    for (let row = 0; row < rows.length; row++) {
+      const step = rows[row];
+      if (step === undefined) continue;
+      take(step, index, { shape: ownShape, data: data.subarray(row * bytes, (row + 1) * bytes) });
+    }
   }
 }
 
 /** The same for one step. */
 export function keepStates(signature: ModelSignature, step: SlotStep, given: readonly Tensor[]): void {
   for (const state of given) checkState(signature, state, 1);
-  take(signature, step, given);
+  for (const state of given) take(step, stateIndex(signature, state.name), state);
 }
 
-function take({ sequence }: ModelSignature, step: SlotStep, given: readonly Tensor[]): void {
-  for (const [index, { outputName }] of (sequence?.states ?? []).entries()) {
-    const state = given.find(({ name }) => name === outputName);
-    if (state === undefined) continue;
-    // A copy: the buffer may go out as an output, and a part of it would keep the whole.
-    const { data } = step.states[index] ?? {};
-    if (data?.byteLength === state.data.byteLength) data.set(state.data);
-    const own = data?.byteLength === state.data.byteLength ? data : new Uint8Array(state.data);
-    step.states[index] = { shape: state.shape, data: own };
+/** A copy: the buffer may go out as an output, and a part of it would keep the whole. */
+function take({ states }: SlotStep, index: number, { shape, data }: Pick<Tensor, 'shape' | 'data'>): void {
+  const before = states[index]?.data;
+  if (before?.byteLength === data.byteLength) {
+    before.set(data);
+    states[index] = { shape, data: before };
+  } else {
+    states[index] = { shape, data: new Uint8Array(data) };
   }
+}
+
+function stateIndex({ sequence }: ModelSignature, name: string): number {
+  return sequence?.states.findIndex(({ outputName }) => outputName === name) ?? -1;
 }
 
 function checkState({ name: model, maxBatchSize, sequence }: ModelSignature, { name, shape }: Tensor, rows: number) {
