@@ -27,6 +27,7 @@ import {
   type SentBatch,
   unlistedBatches,
 } from './sent-batch.ts';
+import { listSequences } from './sequence-list.ts';
 import { createSequenceSteps } from './sequence-steps.ts';
 import type { OwnedRequest, QueueParts, VersionQueue } from './version-queue.ts';
 import { createWakeTimer } from './wake-timer.ts';
@@ -273,7 +274,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       return waiting() + behindOthers(batches.values());
     },
     get sequences() {
-      return steps?.live ?? 0;
+      return listSequences(steps?.sessions.values() ?? [], scheduler.sessions ?? [], clock.nowUs());
     },
     get oldestArrivedUs() {
       return entries.oldestArrivedUs;
@@ -306,6 +307,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       const entry = entries.get(message.id);
       if (entry === undefined) {
         order?.dropped(message.id);
+        if (message.session !== null) steps?.givenUp(message.session);
         return cancelElsewhere(message);
       }
       if (leave(message.id, CANCELLED, 'CANCELED')) return true;
@@ -313,6 +315,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       order?.dropped(message.id);
       return true;
     },
+    evict: (session, error) => steps?.evict(session, error),
     describe(worker, held) {
       const { instances, running, sentUpTo = 0, draining } = held;
       const lost = unlistedBatches(batches.values(), worker, running, sentUpTo);

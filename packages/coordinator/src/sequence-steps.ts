@@ -5,13 +5,14 @@ import {
   type FailureReason,
   type ProcessId,
   type StepOrder,
+  senderOf,
 } from '@nereid/protocol';
 import type { ScheduleEvent, SequenceStep, SessionClose } from '@nereid/scheduler';
 import { type Entry, LOSSES_MAX, type RequestEntries } from './request-entries.ts';
 import { INSTANCE_LOST } from './request-error.ts';
 import type { SentBatch } from './sent-batch.ts';
 import { startedSession } from './session-arrival.ts';
-import type { StepArrival } from './session-book.ts';
+import type { Session, StepArrival } from './session-book.ts';
 import type { DescribedSessions } from './session-described.ts';
 import { createSessionDesk, STEP_HELD_US_MAX } from './session-desk.ts';
 import type { DeskDecision, DeskEvent } from './session-events.ts';
@@ -54,13 +55,17 @@ export interface SequenceSteps {
   returned(entry: Entry): void;
   /** The owner has answered it with that error. */
   failed(id: string, error: ErrorInfo): void;
+  /** The sender of a step that is not known here has given it up, and the session that it names. */
+  givenUp(session: string): void;
+  /** Ends the session, if it lives here, and its steps with that error. */
+  evict(session: string, error: ErrorInfo): void;
   closed(session: string, why: SessionClose): void;
   described(held: DescribedSessions): void;
   gone(worker: ProcessId): void;
   /** Held, and not with the scheduler. */
   readonly held: number;
   /** Sessions that live. */
-  readonly live: number;
+  readonly sessions: ReadonlyMap<string, Session>;
   /** No timer is left. */
   abandon(): void;
 }
@@ -72,11 +77,11 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
   const look = createWakeTimer(clock, () => tell({ type: 'time' }));
 
   const tell = (event: DeskEvent) => {
-    const lived = desk.live;
+    const lived = desk.sessions.size;
     const world = { nowUs: clock.nowUs(), epoch: parts.queue.epoch().number, described: sequences.described() };
     for (const decision of desk.step(event, world)) apply(decision);
     if (desk.held > 0 && !look.isSet) look.set(world.nowUs + STEP_HELD_US_MAX);
-    if (lived > 0 && desk.live === 0) parts.queue.idle();
+    if (lived > 0 && desk.sessions.size === 0) parts.queue.idle();
   };
 
   const apply = (decision: DeskDecision) => {
@@ -130,7 +135,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
     const named = { correlationId, start: sequenceStart, end: sequenceEnd };
     const { start, end, ...its } = sequences.iterative ? { correlationId: id, start: true, end: true } : named;
     const own = replyTo === mailbox.id;
-    return { id, sender: replyTo, g, low, prev, named: session, number: step, ...its, start, end, sends, own };
+    return { id, sender: senderOf(id), g, low, prev, named: session, number: step, ...its, start, end, sends, own };
   };
 
   return {
@@ -175,8 +180,14 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
         case 'cancelled':
         case 'replayed':
         case 'refused':
-          entries.forget(request.id);
-          tell({ type: 'over', id: request.id, result });
+          {
+            const session = desk.sessionOf(request.id);
+            entries.forget(request.id);
+            tell({ type: 'over', id: request.id, result });
+            // Its sender has given it up, and what follows it.
+            if (entry.cancelled && request.message.step < 0 && session !== undefined)
+              tell({ type: 'evicted', session: session.id, error: CANCELLED });
+          }
           return;
         case 'blob':
           if (entry.cancelled) {
@@ -202,6 +213,12 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
     failed(id, error) {
       tell({ type: 'failed', id, error });
     },
+    givenUp(session) {
+      if (desk.sessions.get(session)?.numbered === false) tell({ type: 'evicted', session, error: CANCELLED });
+    },
+    evict(session, error) {
+      tell({ type: 'evicted', session, error });
+    },
     closed(session, why) {
       tell({ type: 'closed', session, why });
     },
@@ -219,9 +236,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
     get held() {
       return desk.held;
     },
-    get live() {
-      return desk.live;
-    },
+    sessions: desk.sessions,
     abandon: look.drop,
   };
 }

@@ -66,6 +66,10 @@ export interface Session {
   ending: boolean;
   /** Another has its correlation id, and its slot once its steps are over. */
   replaced: boolean;
+  /** Its client numbers its steps, and asks for one again where it does not know of it (docs/protocol.md R22). */
+  numbered: boolean;
+  /** When it began, or was first heard of. */
+  readonly openedUs: number;
 }
 
 /** A sequence that is over. */
@@ -155,7 +159,7 @@ export function createSessionBook(): SessionBook {
   };
 }
 
-export function newSession(id: string, correlationId: bigint | string, bind: Bind): Session {
+export function newSession(id: string, correlationId: bigint | string, bind: Bind, openedUs: number): Session {
   return {
     id,
     correlationId,
@@ -169,6 +173,8 @@ export function newSession(id: string, correlationId: bigint | string, bind: Bin
     lastBatch: 0,
     ending: false,
     replaced: false,
+    numbered: false,
+    openedUs,
   };
 }
 

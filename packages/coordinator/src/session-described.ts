@@ -43,10 +43,16 @@ export function takeDescribed(
       if (![...session.steps.keys()].some((id) => running.has(id))) acts.lose(session);
     }
   }
-  for (const slot of slots) takeSlot(book, worker, slot, acts);
+  for (const slot of slots) takeSlot(book, worker, slot, nowUs, acts);
 }
 
-function takeSlot(book: SessionBook, worker: ProcessId, slot: SlotDescription, acts: DescribedActs): void {
+function takeSlot(
+  book: SessionBook,
+  worker: ProcessId,
+  slot: SlotDescription,
+  nowUs: number,
+  acts: DescribedActs,
+): void {
   const place = { worker, instance: slot.instance, slot: slot.slot };
   const live = book.sessions.get(slot.session);
   if (live !== undefined) {
@@ -67,7 +73,7 @@ function takeSlot(book: SessionBook, worker: ProcessId, slot: SlotDescription, a
     return;
   }
   if (present !== undefined) acts.supersede(present);
-  const session = newSession(slot.session, slot.correlationId, slot.bind);
+  const session = newSession(slot.session, slot.correlationId, slot.bind, nowUs);
   mergeMarks(session, slot);
   book.open(session);
   acts.bind(session, place);

@@ -38,7 +38,7 @@ import { createStepStates, isWaiting } from './step-states.ts';
 export interface SessionDesk {
   step(event: DeskEvent, world: DeskWorld): readonly DeskDecision[];
   /** The step's; undefined of one whose session is over or not known. */
-  sessionOf(id: string): Pick<Session, 'id' | 'bind'> | undefined;
+  sessionOf(id: string): Session | undefined;
   isHeld(id: string): boolean;
   /** Its data are to come again. */
   awaits(id: string): boolean;
@@ -49,8 +49,7 @@ export interface SessionDesk {
   knowsId(correlationId: bigint | string): boolean;
   /** Steps that are held. */
   readonly held: number;
-  /** Live sessions. */
-  readonly live: number;
+  readonly sessions: ReadonlyMap<string, Session>;
 }
 
 /** A step that is held for so long does not get what it waits for: gateways send again what is lost within 4 s. */
@@ -89,7 +88,8 @@ export function createSessionDesk(model: string): SessionDesk {
   const queue = (step: KnownStep, session: Session, replaces?: Session) => {
     join(step, session);
     setState(step, 'queued');
-    const { id, end } = step.arrival;
+    const { id, end, number } = step.arrival;
+    if (number >= 0) session.numbered = true;
     const start = !session.scheduled;
     session.scheduled = true;
     if (end) session.ending = true;
@@ -108,7 +108,7 @@ export function createSessionDesk(model: string): SessionDesk {
         else join(step, verdict.session);
         break;
       case 'start': {
-        const session = newSession(verdict.id, arrival.correlationId, nextBind());
+        const session = newSession(verdict.id, arrival.correlationId, nextBind(), world.nowUs);
         book.open(session);
         queue(step, session, verdict.replaces);
         if (verdict.replaces !== undefined) {
@@ -236,6 +236,8 @@ export function createSessionDesk(model: string): SessionDesk {
         book.settle(arrival.id);
         if (!isLive(session)) return;
         if (arrival.end) session.ending = false;
+        // Its worker has nothing of it.
+        if (session.applied === 0) return close(session, { lost: false, running: false });
         decisions.push({ type: 'step-over', id: arrival.id, ended: false });
         return;
       case 'duplicate':
@@ -330,9 +332,12 @@ export function createSessionDesk(model: string): SessionDesk {
       case 'arrived':
         arrive(event.step);
         return;
+      case 'evicted':
       case 'closed': {
         const session = book.sessions.get(event.session);
-        if (session !== undefined) closed(session, event.why);
+        if (session === undefined) return;
+        if (event.type === 'closed') closed(session, event.why);
+        else close(session, { lost: false, running: false, error: event.error });
         return;
       }
       case 'described':
@@ -387,8 +392,6 @@ export function createSessionDesk(model: string): SessionDesk {
     get held() {
       return states.waiting;
     },
-    get live() {
-      return book.sessions.size;
-    },
+    sessions: book.sessions,
   };
 }

@@ -15,6 +15,8 @@ export type DeskEvent =
   | { readonly type: 'returned'; readonly id: string }
   /** The owner has answered it with an error. */
   | { readonly type: 'failed'; readonly id: string; readonly error: ErrorInfo }
+  /** Somebody ends the session, if it lives; its steps get the error. */
+  | { readonly type: 'evicted'; readonly session: string; readonly error: ErrorInfo }
   /** The scheduler has ended the session. */
   | { readonly type: 'closed'; readonly session: string; readonly why: SessionClose }
   | ({ readonly type: 'described' } & DescribedSessions)

@@ -16,6 +16,7 @@ import type { Mailbox } from '@nereid/transport';
 import type { AnswerOrder } from './answer-order.ts';
 import type { ModelStatistics } from './model-statistics.ts';
 import type { BatchSource } from './sent-batch.ts';
+import type { SequenceRow } from './sequence-list.ts';
 
 /** A request from its arrival until its outcome. */
 export interface OwnedRequest extends QueuedRequest {
@@ -94,8 +95,8 @@ export interface VersionQueue {
   readonly oldestArrivedUs: number | undefined;
   /** Of those waiting, see Scheduler. */
   readonly levels: Iterable<WaitingLevel>;
-  /** Sequences that live. */
-  readonly sequences: number;
+  /** Sequences that live. Read when somebody looks. */
+  readonly sequences: Iterable<SequenceRow>;
   /** Whether it is queued or running here. */
   knows(id: string): boolean;
   /** Whether the request is known here; what a copy of it says that is news is taken from it. */
@@ -105,6 +106,8 @@ export interface VersionQueue {
   arrive(request: OwnedRequest): void;
   /** Nobody waits for the request any more. False where it is not known here. */
   cancel(message: CancelMessage): boolean;
+  /** Ends the sequence of that session, if it lives here: its steps that wait get the error, and its slot is free. */
+  evict(session: string, error: ErrorInfo): void;
   /** What a worker says that it holds of this version, all of it. */
   describe(worker: ProcessId, held: HeldByWorker): void;
   /** Sends nothing more to the worker until it is described again; its batches go on. */

@@ -1,0 +1,33 @@
+import type { ListedSequence } from '@nereid/protocol';
+import type { WaitingSession } from '@nereid/scheduler';
+import type { Session } from './session-book.ts';
+
+/** Of a sequence all that is told of it but what its model says. */
+export type SequenceRow = Omit<ListedSequence, 'version'>;
+
+/** The live sequences of a model version, as the desk has them, with what its scheduler says of each. */
+export function* listSequences(
+  sessions: Iterable<Session>,
+  scheduled: Iterable<WaitingSession>,
+  nowUs: number,
+): Generator<SequenceRow> {
+  const rows = new Map<string, WaitingSession & { readonly backlog: number }>();
+  let backlog = 0;
+  for (const row of scheduled) {
+    rows.set(row.session, { ...row, backlog: row.place === undefined ? backlog++ : -1 });
+  }
+  for (const { id, correlationId, place, applied, steps, openedUs } of sessions) {
+    const row = rows.get(id);
+    const held = [...steps.values()].filter(({ state }) => state === 'held' || state === 'blob').length;
+    yield {
+      session: id,
+      correlationId,
+      place: place === undefined ? null : { ...place, instanceName: '' },
+      backlog: place === undefined ? (row?.backlog ?? -1) : -1,
+      steps: applied,
+      waiting: held + (row?.waiting ?? 0),
+      idleUs: Math.trunc(nowUs - (row?.lastArrivedUs ?? openedUs)),
+      ageUs: Math.trunc(nowUs - openedUs),
+    };
+  }
+}
