@@ -261,6 +261,48 @@ describe('a JavaScript model', () => {
     ]);
   });
 
+  it('is not called again for a batch that it fails, and keeps its states', async () => {
+    const source = `${SUM} globalThis.calls = 0; export const execute = (requests) => {
+      globalThis.calls++;
+      if (requests.some(({ inputs }) => inputs.get('INPUT').data[0] < 0)) throw new Error('no');
+      return requests.map(sum);
+    };`;
+    const { run } = await open(javascriptSequences(source, `${SUMS} ${sequenceBatching('oldest { }')}`));
+    await run(add(7n, 0, 5, START), add(8n, 1, 6, START));
+    expect(sums(await run(add(7n, 0, 1), add(8n, 1, -1)))).toEqual(['no', 'no']);
+    expect((globalThis as { calls?: number }).calls).toBe(2);
+    expect(sums(await run(add(7n, 0, 1), add(8n, 1, 1)))).toEqual([6, 7]);
+  });
+
+  it('sees states of several shapes at once, and ragged inputs beside rows without a step', async () => {
+    const source = `export const execute = (requests) => requests.map(({ inputs, state }) => {
+      const given = inputs.get('INPUT'), before = state.get('BEFORE');
+      const data = Int32Array.of(...before.data, ...given.data);
+      const sizes = Int32Array.of(requests.length, given.data.length, before.data.length);
+      const all = { datatype: 'INT32', shape: [1, data.length], data };
+      return { outputs: { OUTPUT: { datatype: 'INT32', shape: [1, 3], data: sizes } }, state: { AFTER: all } };
+    });`;
+    const config = `max_batch_size: 4 output { name: "OUTPUT" data_type: TYPE_INT32 dims: 3 }
+      input { name: "INPUT" data_type: TYPE_INT32 dims: -1 allow_ragged_batch: true }
+      sequence_batching { state { input_name: "BEFORE" output_name: "AFTER" data_type: TYPE_INT32 dims: -1 } }`;
+    const { run } = await open(javascriptSequences(source, config));
+    const some = (id: bigint, slot: number, values: readonly number[], flags: Flags = {}): FixtureStep => ({
+      id,
+      slot,
+      inputs: [int32('INPUT', [1, values.length], values)],
+      ...flags,
+    });
+    expect((await run(some(7n, 0, [1, 2], START))).map(told)).toEqual([{ OUTPUT: [1, 2, 1] }]);
+    expect((await run(some(8n, 3, [5], START), some(7n, 0, [3, 4, 5]))).map(told)).toEqual([
+      { OUTPUT: [4, 1, 1] },
+      { OUTPUT: [4, 3, 3] },
+    ]);
+    expect((await run(some(7n, 0, [9]), some(8n, 3, [6, 7]))).map(told)).toEqual([
+      { OUTPUT: [4, 1, 6] },
+      { OUTPUT: [4, 2, 2] },
+    ]);
+  });
+
   it.each([
     ['UINT64', 2n ** 64n - 1n, 2n ** 64n - 1n],
     ['INT64', 2n ** 64n - 1n, -1n],
