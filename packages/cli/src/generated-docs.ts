@@ -1,5 +1,5 @@
 import { flagsMarkdown, limitsMarkdown } from '@nereid/config';
-import { errorTableMarkdown } from '@nereid/protocol';
+import { errorReasonsMarkdown, errorTableMarkdown } from '@nereid/protocol';
 import { redisKeysMarkdown } from '@nereid/transport';
 import { EXIT_MEANINGS } from './exit-code.ts';
 
@@ -11,13 +11,13 @@ function exitCodesMarkdown(): string {
 const ERRORS_HEAD = `# Errors
 
 Every error has one of these codes. Triton's routes answer \`{"error": text}\` with the code, and the field at fault
-where there is one, in the header \`Nereid-Error: CODE; field=…\`. This page is generated from
-\`packages/protocol/src/error.ts\`.`;
+and the reason where there is one, in the header \`Nereid-Error: CODE; field=…; reason=…\`; over gRPC it is the trailer
+\`nereid-error\`. This page is generated from \`packages/protocol/src/error.ts\` and \`error-table.ts\`.`;
 
 /** The pages of docs/ that are generated from the code: file name to content. */
 export function generatedDocs(): Readonly<Record<string, string>> {
   return {
-    'errors.md': `${ERRORS_HEAD}\n\n${errorTableMarkdown().trimEnd()}\n`,
+    'errors.md': `${ERRORS_HEAD}\n\n${errorTableMarkdown()}\n## Reasons\n\n${errorReasonsMarkdown()}`,
     'flags.md': `${flagsMarkdown()}\n${exitCodesMarkdown()}`,
     'limits.md': limitsMarkdown(),
   };

@@ -12,6 +12,16 @@ const GRPC_NAMES: Readonly<Record<number, string>> = {
   14: 'UNAVAILABLE',
 };
 
+/** The `reason` of errors that have one: what a client may do differently for. */
+const REASONS: Readonly<Record<string, string>> = {
+  sequence_lost: 'there was a sequence, and it is over in the middle of it: begin anew under another id',
+  step_gap: 'steps before this one are missing; the text names the number that is due',
+  answer_expired: 'this step was done long ago, and its answer is not kept',
+  stream_broken: 'a part of the stream was lost: send the request again to begin anew',
+  stream_unread: 'the answers came faster than they were read',
+  execution_timeout: 'the model took longer than `nereid.execution_timeout_ms`',
+};
+
 /** The table of docs/errors.md: one row a code, ending with a line feed. */
 export function errorTableMarkdown(): string {
   const lines = [
@@ -23,4 +33,10 @@ export function errorTableMarkdown(): string {
     lines.push(`| ${code} | ${row.meaning} | ${row.http} | ${row.httpOwn ?? row.http} | ${grpc} | ${row.reason} |`);
   }
   return `${lines.join('\n')}\n`;
+}
+
+/** As `errorTableMarkdown`, one row a reason. */
+export function errorReasonsMarkdown(): string {
+  const rows = Object.entries(REASONS).map(([reason, meaning]) => `| \`${reason}\` | ${meaning} |`);
+  return `${['| reason | meaning |', '|---|---|', ...rows].join('\n')}\n`;
 }

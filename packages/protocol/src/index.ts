@@ -23,7 +23,7 @@ export {
   NereidError,
   thrownText,
 } from './error.ts';
-export { errorTableMarkdown } from './error-table.ts';
+export { errorReasonsMarkdown, errorTableMarkdown } from './error-table.ts';
 export { decodeGenerateRequest, type GenerateInput } from './generate-request.ts';
 export { encodeGenerateResponse } from './generate-response.ts';
 export { bf16ToFp32, fp16ToFp32 } from './half.ts';
