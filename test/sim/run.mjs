@@ -23,8 +23,8 @@ if (values.mix !== undefined && !['none', 'single', 'storm'].includes(values.mix
   fail(`--mix takes none, single or storm, not '${values.mix}'`);
 }
 
-/** The cluster; a queue and the rate limiters by themselves. */
-const FILES = ['faults', 'queues', 'limiters'].map((name) => `test/sim/${name}.test.ts`);
+/** The cluster; a queue, the rate limiters and the rule for sequences by themselves. */
+const FILES = ['faults', 'queues', 'limiters', 'sequence-queues'].map((name) => `test/sim/${name}.test.ts`);
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const { status } = spawnSync(

@@ -14,18 +14,20 @@ export interface DirectOptions {
  * The direct strategy (sequence_batch_scheduler.cc): a sequence's slot is its row in each batch of its instance, so a
  * batch is whatever the slots have ready, one step of each, and the rows between are padded where it runs.
  *
- * The step that has waited longest goes in any case, with all that have its shape; others wait for the next batch. It
- * goes at once, unless a minimum utilization and a delay are set: then once that share of the slots has a step to go,
- * of whatever shape, or it has waited for the delay. Without a delay its time is over at once, so the utilization alone holds nothing up.
+ * The step that may go for longest goes in any case, with all that have its shape; others wait for the next batch. They
+ * go at once, unless a minimum utilization and a delay are set: then once that share of the slots has a step to go,
+ * of whatever shape, or one of them has waited for the delay. Without a delay that is over at once, so the utilization
+ * alone holds nothing up.
  */
 export function createDirectSteps<R extends QueuedRequest>(options: DirectOptions): ReadySteps<R> {
+  /** In the order in which they may go. */
   const bySlot = new Map<number, R>();
   let lookUs = Number.POSITIVE_INFINITY;
 
-  const oldest = (): R | undefined => {
-    let first: R | undefined;
-    for (const step of bySlot.values()) if (first === undefined || step.arrivedUs < first.arrivedUs) first = step;
-    return first;
+  const oldestUs = (): number => {
+    let earliestUs = Number.POSITIVE_INFINITY;
+    for (const { arrivedUs } of bySlot.values()) earliestUs = Math.min(earliestUs, arrivedUs);
+    return earliestUs;
   };
 
   /** Why a batch of so many of those that are ready goes, if it does. */
@@ -49,10 +51,10 @@ export function createDirectSteps<R extends QueuedRequest>(options: DirectOption
     },
     next(nowUs, draining) {
       lookUs = Number.POSITIVE_INFINITY;
-      const first = oldest();
+      const [first] = bySlot.values();
       if (first === undefined) return undefined;
       const going = [...bySlot].filter(([, { shapeKey }]) => shapeKey === first.shapeKey).sort(([a], [b]) => a - b);
-      const dueUs = first.arrivedUs + options.delay_us;
+      const dueUs = oldestUs() + options.delay_us;
       const reason = verdict(going.length, dueUs, nowUs, draining);
       if (reason === undefined) {
         lookUs = dueUs;

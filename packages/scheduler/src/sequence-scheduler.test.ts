@@ -148,7 +148,7 @@ const STRATEGIES: readonly SequenceTimeline[] = [
     log: ['0 wk/0: a1@0 free', '10 wk/0: a2@0 b1@1 c1@2 free', '20 wk/0: b2@1 c2@2 free'],
   },
   {
-    rule: 'direct: steps of another shape than that of the one which waits longest wait for the next batch',
+    rule: 'direct: steps of another shape than that of the one which may go for longest wait for the next batch',
     config: 'direct { }',
     run_ms: 10,
     events: [
