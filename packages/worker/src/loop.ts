@@ -12,7 +12,7 @@ import { compareEpochs } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
 import { type AnsweredBatch, answerAddress, isWhole, sendAnswers, sendBack, type WholeEntry } from './batch-answers.ts';
 import { createHostedModel, type HostedModel, type HostedModelOptions, type RunningBatch } from './hosted-model.ts';
-import { failBatch, type InstanceBatch } from './instance-batch.ts';
+import { type BatchSettlement, failBatch, type InstanceBatch } from './instance-batch.ts';
 import { sharedNowNs } from './shared-now.ts';
 import { createStepBatch } from './step-batch.ts';
 import { createStreamAnswers, runningStreams } from './stream-answers.ts';
@@ -124,8 +124,15 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
         ? createStreamAnswers({ mailbox, batch: source, undelivered: ({ id }) => cancel(model, id) })
         : undefined;
     const answered: AnsweredBatch = { ...source, leftOut, streams };
+    const finish = (settlement: BatchSettlement | null, cancelled?: ReadonlySet<number>) => {
+      sendAnswers(mailbox(), answered, settlement, cancelled);
+      if (steps === undefined) return;
+      model.sequences.review();
+      // Its owner took this worker for one that has the session, or the slot for a free one.
+      if (leftOut.some(({ result }) => result === 'noslot')) describe(model, owner(), 0);
+    };
     if (entries.length === 0) {
-      sendAnswers(mailbox(), answered, null, undefined);
+      finish(null);
       return;
     }
     const batch: InstanceBatch = {
@@ -137,8 +144,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       ...(streams === undefined ? {} : { chunk: streams.take }),
       settle(settlement) {
         for (const { id } of entries) model.running.delete(id);
-        sendAnswers(mailbox(), answered, settlement, batch.cancelled);
-        if (steps !== undefined) model.sequences.review();
+        finish(settlement, batch.cancelled);
       },
     };
     const running: RunningBatch = { batch, entries, instance: message.instance, hosted, execution };

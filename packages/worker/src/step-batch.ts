@@ -111,7 +111,7 @@ export function createStepBatch(parts: StepBatchParts): StepBatch {
       leave(entry, 'duplicate');
       continue;
     }
-    const step = stepOf(message.instance, entry);
+    const step = stepOf(message.instance, entry, iterative);
     const whole = isWhole(entry);
     const decision = slots.take(step, { whole, admits: parts.admits }, nowUs());
     if (decision.type === 'replay') replay(entry, decision.answer);
@@ -161,13 +161,14 @@ export function iterativeExecution(worker: ProcessId, session: string): string {
   return `${worker}/${session}`;
 }
 
-function stepOf(instance: number, entry: ExecuteEntry): Step {
+function stepOf(instance: number, entry: ExecuteEntry, iterative: boolean): Step {
   const { id, request, session, slot, step } = entry;
   return {
     id,
     sender: senderOf(id),
     session: session ?? '',
-    correlationId: request.correlationId,
+    // Of a request that is a sequence by itself, as its owner names it.
+    correlationId: iterative ? (session ?? '') : request.correlationId,
     start: request.sequenceStart,
     instance,
     slot: session === null ? -1 : slot,
