@@ -1,4 +1,5 @@
 import { encodeBytesElements, type Tensor, tensorFromValues, tensorValues } from '@nereid/protocol';
+import { seededRandom } from '@nereid/runtime';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type FixtureStep, javascriptSequences, onnxSequences, type SequenceModel } from './fixture-sequences.ts';
 import type { RunOutcome } from './instance-messages.ts';
@@ -195,6 +196,39 @@ describe('a state', () => {
     expect(failed.map((outcome) => outcome.ok)).toEqual([false, false]);
     expect(runs).toBe(1);
     expect(sums(await run(find(2n, 1, 0), find(1n, 0, 0)))).toEqual([3, 2]);
+  });
+});
+
+describe.each([
+  ['sequence_direct', true],
+  ['sequence_oldest', true],
+  ['sequence_grower', false],
+])('%s', (name, recorded) => {
+  it('gives each of many sequences what it gives one alone, whoever shares its batches', async () => {
+    const { run } = await open(onnxSequences(name, recorded));
+    const { next: random } = seededRandom(27);
+    const below = (count: number) => Math.floor(random() * count);
+    const alone = new Map<number, number[]>();
+    for (let batch = 0; batch < 200; batch++) {
+      const slots = [0, 1, 2, 3].filter(() => random() < 0.6).sort(() => random() - 0.5);
+      const steps = slots.map((slot): FixtureStep => {
+        const value = below(1000);
+        const start = !alone.has(slot) || random() < 0.1;
+        const before = start ? (recorded ? [] : [0.5, 0.25]) : (alone.get(slot) ?? []);
+        const end = random() < 0.1;
+        alone.set(slot, [...before, value]);
+        const input = recorded ? int32('INPUT', [1, 1], [value]) : fp32('VALUE', value);
+        return { id: BigInt(slot + 1), slot, start, end, inputs: [input] };
+      });
+      if (steps.length === 0) continue;
+      const outcomes = await run(...steps);
+      const expected = slots.map((slot) => {
+        const values = alone.get(slot) ?? [];
+        return recorded ? { OUTPUT: [values.reduce((sum, value) => sum + value, 0)] } : { SEEN_OUT: values };
+      });
+      expect(outcomes.map(told), `batch ${batch}`).toMatchObject(expected);
+      for (const { slot, end } of steps) if (end === true) alone.delete(slot);
+    }
   });
 });
 
