@@ -17,7 +17,7 @@ import { createJobIntake, type JobIntake } from './job-intake.ts';
 import { createLeaseLook } from './lease-look.ts';
 import { drainQueues } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
-import { isIdle, type OwnedModel } from './owned-model.ts';
+import { canHandOver, isIdle, type OwnedModel } from './owned-model.ts';
 import { createOwner, type Owner } from './owner.ts';
 import { createPassOn } from './pass-on.ts';
 import { createReaper } from './reaper.ts';
@@ -311,7 +311,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     await tell(() => directory.register({ id, role: 'coordinator', draining: true }));
     for (const model of models.values()) drainQueues(model);
     conditions.check();
-    await conditions.wait(() => [...models.values()].every(isIdle));
+    await conditions.wait(() => [...models.values()].every(handsOver() ? canHandOver : isIdle));
     // Leases last: whoever takes one over finds nothing of this owner's under way.
     await tell(() => (handsOver() ? owner.handOver() : owner.release()));
     await jobs?.close();

@@ -251,9 +251,6 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     if (worker !== undefined) mailbox.send(worker, { ...message, epoch: parts.epoch() });
   };
 
-  const isKnown = (id: string) =>
-    (entries.get(id) !== undefined && steps?.awaits(id) !== true) || order?.keeps(id) === true;
-
   const waiting = () => scheduler.waiting + (steps?.held ?? 0);
 
   /** Those of a batch that have not come back from it otherwise. */
@@ -270,6 +267,9 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     get running() {
       return entries.size - waiting();
     },
+    get held() {
+      return steps?.held ?? 0;
+    },
     get pending() {
       return waiting() + behindOthers(batches.values());
     },
@@ -282,9 +282,9 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     get levels() {
       return scheduler.levels ?? [];
     },
-    knows: isKnown,
+    knows: (id) => (entries.get(id) !== undefined && steps?.awaits(id) !== true) || order?.keeps(id) === true,
     takesCopy(message) {
-      if (!isKnown(message.id)) return false;
+      if (!self.knows(message.id)) return false;
       steps?.copy(message);
       return true;
     },
@@ -292,6 +292,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     arrive(request) {
       if (steps !== undefined) {
         steps.arrive(request);
+        decideReturned();
         return;
       }
       const entry = entries.add(request);

@@ -358,7 +358,10 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
       else if (message.kind === 'control') control(message);
       else if (message.kind === 'cancel') cancels.push(message);
       else if (message.kind === 'free') frees.push(message.session);
-      else if (message.kind === 'describe' && !worker.slow) worker.describe(message.model, message.askedAt);
+      else if (message.kind === 'describe') {
+        epochs.set(message.model, message.epoch);
+        if (!worker.slow) worker.describe(message.model, message.askedAt);
+      }
     }
   });
   await directory.register({ id, role: 'worker', draining: false });

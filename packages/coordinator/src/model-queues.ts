@@ -51,6 +51,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const kind = executionKind(config, { decoupled: model.signature.decoupled, rate_limit: limits.rate_limit });
   const isOne = kind === 'exact' || kind === 'streams' || kind === 'sequences';
   const set = isOne ? undefined : limits.instance_depth;
+  const sequences = sequenceParts(model);
   const depth = (means: BatchTimes | undefined) => set ?? instanceDepth(kind, means);
   for (const version of model.versions) {
     const statistics = createModelStatistics();
@@ -72,7 +73,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       instanceDepth: depth,
       statistics,
       decoupled: model.signature.decoupled,
-      sequences: sequenceParts(model),
+      sequences,
       answersTo: order?.owner,
       order,
       answer,
@@ -89,6 +90,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       statistics,
       batchSizes: batchSizeSeries(statistics.closes, Math.max(1, config.maxBatchSize), batchesDynamically(config)),
       pending: () => queue.pending,
+      sequences: sequences === undefined ? undefined : () => queue.sequences,
     });
   }
   model.dropJobs = parts.jobs?.serve(model);

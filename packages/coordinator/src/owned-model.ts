@@ -194,6 +194,11 @@ export function isIdle(model: OwnedModel): boolean {
   return model.versions.every(({ queue }) => queue === undefined || queue.waiting + queue.running === 0);
 }
 
+/** As `isIdle`, but for what waits for something that may come to the next owner. */
+export function canHandOver({ versions }: OwnedModel): boolean {
+  return versions.every(({ queue }) => queue === undefined || queue.waiting + queue.running === queue.held);
+}
+
 /** `version 1 is at UNAVAILABLE state: Internal: …;\n…` (model_repository_manager.cc). */
 export function loadFailure(model: OwnedModel): string {
   const failed = model.versions.filter(({ state, reason }) => state === 'UNAVAILABLE' && reason !== UNLOADED);

@@ -1,6 +1,8 @@
 import { addSampledMetric, type Labels, type Registry, type Sample } from '@nereid/runtime';
 import { addBatchSizeMetric, BATCH_SIZE_METRIC, type BatchSizeSeries } from './batch-size-metric.ts';
 import { FAILURE_REASONS, type ModelStatistics } from './model-statistics.ts';
+import type { SequenceRow } from './sequence-list.ts';
+import { addSequenceMetric, SEQUENCE_METRIC } from './sequence-metric.ts';
 
 /** One model version's row of series. */
 export interface StatisticsSeries {
@@ -12,6 +14,8 @@ export interface StatisticsSeries {
   readonly batchSizes: BatchSizeSeries;
   /** Requests accepted and not yet executing. */
   readonly pending: () => number;
+  /** Of a model that keeps sequences. */
+  readonly sequences: (() => Iterable<SequenceRow>) | undefined;
 }
 
 export interface StatisticsMetrics {
@@ -89,7 +93,7 @@ const METRICS: readonly MetricRow[] = [
 const FAILURE_METRIC = 'nv_inference_request_failure';
 const FAILURE_HELP = 'Number of failed inference requests, all batch sizes';
 
-const OWN_LABELS: readonly string[] = ['model', 'version', 'reason', 'le'];
+const OWN_LABELS: readonly string[] = ['model', 'version', 'reason', 'le', 'place'];
 const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /**
@@ -104,6 +108,7 @@ export function createStatisticsMetrics(registry: Registry): StatisticsMetrics {
     for (const { name } of METRICS) registry.removeSingleMetric(name);
     registry.removeSingleMetric(FAILURE_METRIC);
     registry.removeSingleMetric(BATCH_SIZE_METRIC);
+    registry.removeSingleMetric(SEQUENCE_METRIC);
   };
 
   function* samples(value: (series: StatisticsSeries) => number): Generator<Sample> {
@@ -123,6 +128,12 @@ export function createStatisticsMetrics(registry: Registry): StatisticsMetrics {
     for (const series of shown) yield { labels: labelsOf(series), series: series.batchSizes };
   }
 
+  function* sequences() {
+    for (const series of shown) {
+      if (series.sequences !== undefined) yield { labels: labelsOf(series), sequences: series.sequences() };
+    }
+  }
+
   const register = () => {
     const labelNames = ['model', 'version', ...tagNames];
     for (const { name, type, help, value } of METRICS) {
@@ -136,6 +147,7 @@ export function createStatisticsMetrics(registry: Registry): StatisticsMetrics {
       samples: failureSamples,
     });
     addBatchSizeMetric(registry, labelNames, batchSizes);
+    addSequenceMetric(registry, labelNames, sequences);
   };
 
   register();

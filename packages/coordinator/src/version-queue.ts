@@ -89,6 +89,8 @@ export interface VersionQueue {
   readonly waiting: number;
   /** Requests in batches that workers hold. */
   readonly running: number;
+  /** Of those waiting: steps of sequences that wait for another step, or for their data. */
+  readonly held: number;
   /** Accepted and not yet executing: waiting here, or in a worker behind another batch. */
   readonly pending: number;
   /** When the oldest waiting request came; undefined where none waits. */
