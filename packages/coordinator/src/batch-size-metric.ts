@@ -7,7 +7,7 @@ export const BATCH_SIZE_METRIC = 'nereid_batch_size';
 /** The highest bound of a bucket, which a model's own largest batch lowers; larger batches are in +Inf alone. */
 const BUCKET_ROWS_MAX = 65_536;
 
-/** What a model without dynamic batching gives, and what one with it may give without settings of ours. */
+/** What a model gives whose requests run one by one, and what another may give without settings of ours. */
 const ALONE: readonly CloseReason[] = ['single'];
 const TOGETHER: readonly CloseReason[] = ['full', 'preferred', 'delay', 'shape', 'free', 'drain'];
 
@@ -20,7 +20,7 @@ export interface BatchSizeSeries {
   readonly reasons: readonly CloseReason[];
 }
 
-/** `rows_max`: of the model's largest batch; `together`: whether it batches dynamically. */
+/** `rows_max`: of the model's largest batch; `together`: whether its requests may share a batch. */
 export function batchSizeSeries(closes: CloseCounts, rows_max: number, together: boolean): BatchSizeSeries {
   const bounds = [1];
   for (let bound = 1; bound < Math.min(rows_max, BUCKET_ROWS_MAX); ) {

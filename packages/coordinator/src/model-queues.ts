@@ -2,7 +2,7 @@ import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import {
   type BatchTimes,
-  batchesDynamically,
+  batchesTogether,
   createScheduler,
   executionKind,
   instanceDepth,
@@ -88,7 +88,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       version: version.version,
       tags: config.metricTags,
       statistics,
-      batchSizes: batchSizeSeries(statistics.closes, Math.max(1, config.maxBatchSize), batchesDynamically(config)),
+      batchSizes: batchSizeSeries(statistics.closes, Math.max(1, config.maxBatchSize), batchesTogether(config)),
       pending: () => queue.pending,
       sequences: sequences === undefined ? undefined : () => queue.sequences,
     });

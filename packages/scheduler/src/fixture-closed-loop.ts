@@ -1,5 +1,5 @@
 import { queuedRequest } from './fixture-request.ts';
-import type { ScheduleEvent, Scheduler } from './schedule.ts';
+import type { ScheduleEvent, Scheduler, SequenceStep } from './schedule.ts';
 
 export interface ClosedLoop {
   readonly clients: number;
@@ -11,6 +11,8 @@ export interface ClosedLoop {
   readonly untilUs: number;
   /** Between an answer and the next request of its client; so many batches were sent before it. */
   readonly backUs: (client: number, batches: number) => number;
+  /** Each client's requests are the steps of a sequence. */
+  readonly sequences?: boolean;
 }
 
 export interface LoopBatch {
@@ -27,7 +29,9 @@ export function runClosedLoop(scheduler: Scheduler, loop: ClosedLoop): LoopBatch
   let running = 0;
   let asked = 0;
   const ask = (us: number, client: number) => {
-    const request = queuedRequest({ id: `${client}-${asked++}`, arrivedUs: us });
+    const step: SequenceStep = { session: `${client}`, start: asked < loop.clients, end: false, replaces: undefined };
+    const sequence = loop.sequences === true ? step : undefined;
+    const request = queuedRequest({ id: `${client}-${asked++}`, arrivedUs: us, sequence });
     agenda.push({ us, event: { type: 'arrived', request } });
   };
   for (let index = 0; index < loop.instances; index++) {
@@ -48,6 +52,9 @@ export function runClosedLoop(scheduler: Scheduler, loop: ClosedLoop): LoopBatch
       const lastUs = Math.max(...batch.map(({ arrivedUs }) => arrivedUs));
       sent.push({ requests: batch.length, atUs: nowUs, heldUs: nowUs - lastUs });
       running += batch.length;
+      if (loop.sequences === true) {
+        for (const { id } of batch) agenda.push({ us: endUs, event: { type: 'step-over', id, ended: false } });
+      }
       agenda.push({ us: endUs, event: { type: 'answered', requests: batch.length, runUs: loop.run_us } });
       agenda.push({ us: endUs, event: { type: 'instance-free', instance } });
       for (const { id } of batch) {

@@ -28,7 +28,7 @@ export type {
   WaitingSession,
 } from './schedule.ts';
 export {
-  batchesDynamically,
+  batchesTogether,
   createScheduler,
   executionKind,
   preservesOrdering,

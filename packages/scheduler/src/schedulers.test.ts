@@ -2,7 +2,7 @@ import { parseModelConfig } from '@nereid/config';
 import { describe, expect, test } from 'vitest';
 import { queuedRequest } from './fixture-request.ts';
 import type { Scheduler } from './schedule.ts';
-import { createScheduler } from './schedulers.ts';
+import { batchesTogether, createScheduler, executionKind, preservesOrdering } from './schedulers.ts';
 
 const config = (text: string) => parseModelConfig(`name: "m" max_batch_size: 4 ${text}`, 'config.pbtxt');
 
@@ -17,6 +17,21 @@ function batchSizes(scheduler: Scheduler): number[] {
       .map((decision) => (decision.type === 'dispatch' ? decision.batch.length : 0)),
   );
 }
+
+test.each([
+  ['', 'single', false, false],
+  ['dynamic_batching { preserve_ordering: true }', 'batches', true, true],
+  ['sequence_batching { direct { } }', 'sequences', true, false],
+  ['sequence_batching { oldest { } }', 'sequences', true, false],
+  ['sequence_batching { oldest { preserve_ordering: true } }', 'sequences', true, true],
+])(
+  '%s: what an instance holds, whether requests share a batch, whether answers are kept in order',
+  (text, ...facts) => {
+    const asked = config(text);
+    const kind = executionKind(asked, { decoupled: false, rate_limit: false });
+    expect([kind, batchesTogether(asked), preservesOrdering(asked)]).toEqual(facts);
+  },
+);
 
 describe('createScheduler', () => {
   test.each([

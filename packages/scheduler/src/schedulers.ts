@@ -29,8 +29,8 @@ export interface SchedulerOptions<R extends QueuedRequest = QueuedRequest> {
 }
 
 /** True where requests may share an execution. */
-export function batchesDynamically(config: ModelConfig): boolean {
-  return config.schedulingChoice.case === 'dynamicBatching';
+export function batchesTogether({ schedulingChoice: choice }: ModelConfig): boolean {
+  return choice.case === 'dynamicBatching' || choice.case === 'sequenceBatching';
 }
 
 /** What decides how much an instance may hold of the model; `rate_limit`: `--rate-limit` is on. */
