@@ -12,13 +12,15 @@ export function asJson(inputs) {
   };
 }
 
-/** A request in binary, which asks for binary outputs. */
-export function asBinary(inputs) {
+/** A request in binary, which asks for binary outputs; `parameters` are further ones of the request. */
+export function asBinary(inputs, parameters = {}) {
   const tensors = inputs.map(({ values, ...tensor }) => ({
     ...tensor,
     parameters: { binary_data_size: values.byteLength },
   }));
-  const header = Buffer.from(JSON.stringify({ inputs: tensors, parameters: { binary_data_output: true } }));
+  const header = Buffer.from(
+    JSON.stringify({ inputs: tensors, parameters: { ...parameters, binary_data_output: true } }),
+  );
   const data = inputs.map(({ values }) => Buffer.from(values.buffer, values.byteOffset, values.byteLength));
   return {
     headers: { 'content-type': 'application/octet-stream', [HEADER_LENGTH]: `${header.length}` },

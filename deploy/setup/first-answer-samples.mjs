@@ -75,20 +75,17 @@ async function askMinilm(infer, url) {
   ];
 }
 
+/** A sequence of one step. */
 async function askSilero(infer, url) {
-  const zeros = (name, ...dims) => ({
-    name,
-    shape: [1, ...dims],
-    datatype: 'FP32',
-    data: Array(dims.reduce((product, size) => product * size)).fill(0),
-  });
-  const inputs = [zeros('audio', SILENCE_SAMPLES), zeros('state', 2, 128), zeros('context', 64)];
-  const outputs = await infer('silero_vad', { inputs });
+  const audio = { name: 'audio', shape: [1, SILENCE_SAMPLES], datatype: 'FP32', data: Array(SILENCE_SAMPLES).fill(0) };
+  const parameters = { sequence_id: 1, sequence_start: true, sequence_end: true };
+  const request = { parameters, inputs: [audio] };
+  const outputs = await infer('silero_vad', request);
   const [probability] = outputs.get('output')?.data ?? [];
   if (!(probability >= 0 && probability < SPEECH_MIN)) throw new SetupError(`silero_vad hears speech in silence`);
   return [
     `silero_vad: silence is speech with probability ${probability.toFixed(3)}; again:`,
-    curlWithFile(url, 'silero_vad', { inputs }),
+    curlWithFile(url, 'silero_vad', request),
   ];
 }
 

@@ -17,18 +17,29 @@ const WRAPPED_SHA256 = '03394191f1a1b00e49c5c64e95b37c98b46f8fd162aa8424152c31ea
 
 const CONFIG = `name: "silero_vad"
 backend: "onnxruntime"
-max_batch_size: 64
-input [
-  { name: "audio", data_type: TYPE_FP32, dims: [ 512 ] },
-  { name: "state", data_type: TYPE_FP32, dims: [ 2, 128 ] },
-  { name: "context", data_type: TYPE_FP32, dims: [ 64 ] }
-]
-output [
-  { name: "output", data_type: TYPE_FP32, dims: [ 1 ] },
-  { name: "next_state", data_type: TYPE_FP32, dims: [ 2, 128 ] },
-  { name: "next_context", data_type: TYPE_FP32, dims: [ 64 ] }
-]
-dynamic_batching { }
+max_batch_size: 16
+input [ { name: "audio", data_type: TYPE_FP32, dims: [ 512 ] } ]
+output [ { name: "output", data_type: TYPE_FP32, dims: [ 1 ] } ]
+sequence_batching {
+  max_sequence_idle_microseconds: 10000000
+  state [
+    {
+      input_name: "state"
+      output_name: "next_state"
+      data_type: TYPE_FP32
+      dims: [ 2, 128 ]
+      initial_state { name: "zeros", data_type: TYPE_FP32, dims: [ 2, 128 ], zero_data: true }
+    },
+    {
+      input_name: "context"
+      output_name: "next_context"
+      data_type: TYPE_FP32
+      dims: [ 64 ]
+      initial_state { name: "zeros", data_type: TYPE_FP32, dims: [ 64 ], zero_data: true }
+    }
+  ]
+  oldest { max_candidate_sequences: 64 }
+}
 instance_group [ { count: 1, kind: KIND_CPU } ]
 `;
 
@@ -37,7 +48,7 @@ Silero Team, licensed under the MIT License (see LICENSE). original.onnx is that
 same graph with its inputs and outputs laid out so that requests can share a batch.
 `;
 
-/** Voice activity in 32 ms of sound. */
+/** Voice activity, 32 ms of sound after another. */
 export const SILERO = {
   name: 'silero_vad',
   needsPython: false,

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { SAMPLES } from '../../deploy/setup/checkout.mjs';
 import { freePorts } from '../free-ports.mjs';
 import { makeBenchModels } from './models/make.mjs';
+import { addStatelessSilero } from './models/silero.mjs';
 import { takesPart } from './plan.mjs';
 import { treeSeconds } from './proc-cpu.mjs';
 import { startRaw } from './raw-column.mjs';
@@ -12,8 +13,8 @@ import { samplesOf, writeRequests } from './requests.mjs';
 import { summary } from './statistics.mjs';
 import { turn } from './turns.mjs';
 
-/** Models that set-up fetches. */
-const FETCHED = ['minilm', 'silero_vad'];
+/** A model that set-up fetches, and that is served as it is. */
+const FETCHED = 'minilm';
 /** A server that uses more of a core while nobody asks it anything is stopped between its turns. */
 const IDLE_CPU_MAX = 0.01;
 const IDLE_LOOK_MS = 2_000;
@@ -29,12 +30,11 @@ const EMPTY_TURNS_MAX = 4;
 /** Makes the repository of all models. @returns {Promise<Set<string>>} their names */
 export function writeModels(models) {
   makeBenchModels(models);
-  for (const name of FETCHED) {
-    if (existsSync(join(SAMPLES, name, '1', 'model.onnx'))) {
-      cpSync(join(SAMPLES, name, '1'), join(models, name, '1'), { recursive: true });
-      cpSync(join(SAMPLES, name, 'config.pbtxt'), join(models, name, 'config.pbtxt'));
-    }
+  if (existsSync(join(SAMPLES, FETCHED, '1', 'model.onnx'))) {
+    cpSync(join(SAMPLES, FETCHED, '1'), join(models, FETCHED, '1'), { recursive: true });
+    cpSync(join(SAMPLES, FETCHED, 'config.pbtxt'), join(models, FETCHED, 'config.pbtxt'));
   }
+  addStatelessSilero(models);
   return models;
 }
 

@@ -31,8 +31,10 @@ export function loadGenerator() {
  *
  * @param {{ generator: { command: string[] },
  *   server: { port: number, grpcPort?: number, pids: Record<string, number>, redis?: object },
- *   requests: { mode?: 'grpc', path: string, headers: string[], bodies: string[], checks: Function[], follow?: object },
- *   concurrency: number, seconds: number, warmUp: number, count?: number, file: string }} of `file` is for the answers
+ *   requests: { mode?: 'grpc', path: string, headers: string[], bodies: string[], checks: Function[], follow?: object,
+ *     own?: boolean },
+ *   concurrency: number, seconds: number, warmUp: number, count?: number, file: string }} of `file` is
+ *   for the answers; `own`: each client sends one of the bodies only
  */
 export async function turn({ generator, server, requests, concurrency, seconds, warmUp, count, file }) {
   const commandsBefore = await commandCalls(server.redis);
@@ -48,6 +50,7 @@ export async function turn({ generator, server, requests, concurrency, seconds, 
       : ['-follow', requests.follow.field, '-follow-query', requests.follow.query]),
     ...['-c', `${concurrency}`, '-d', `${seconds}`, '-w', `${warmUp}`],
     ...(count === undefined ? [] : ['-n', `${count}`]),
+    ...(requests.own === true ? ['-own'] : []),
     ...['-sample', `${CHECK_EVERY}`, '-samples', file],
     ...Object.entries(server.pids).flatMap(([name, pid]) => ['-pid', `${name}=${pid}`]),
   ]);

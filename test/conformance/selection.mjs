@@ -36,6 +36,8 @@ const GROUPS = [
   'rate_limit',
   'repository_refused',
   'restricted',
+  'sequence_grpc',
+  'sequence_http',
   'service_grpc',
   'shared_memory',
   'statistics_http',
@@ -48,7 +50,6 @@ const GROUPS = [
 
 /** Models whose configuration asks for what is not served yet. */
 const LEFT_OUT_MODELS = [
-  { what: 'sequences', applies: (config) => /^sequence_batching/m.test(config) },
   { what: 'ensembles', applies: (config) => /^ensemble_scheduling/m.test(config) },
   { what: 'the response cache', applies: (config) => /^response_cache/m.test(config) },
 ];

@@ -30,6 +30,7 @@ const { values: flags } = parseArgs({
     samples: text,
     follow: text,
     'follow-query': text,
+    own: { type: 'boolean' },
   },
 });
 
@@ -70,7 +71,7 @@ async function call(index) {
 
 async function work(worker) {
   for (let count = 0; state.phase !== 'over'; count += 1) {
-    const index = (worker + count) % bodies.length;
+    const index = (flags.own ? worker : worker + count) % bodies.length;
     const start = performance.now();
     try {
       const answer = await call(index);

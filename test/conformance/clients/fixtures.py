@@ -1,6 +1,7 @@
 """What the calls of all four clients have in common: tensors, wrong requests, and what an error must be."""
 import os
 import time
+import uuid
 
 import ml_dtypes
 import numpy as np
@@ -53,6 +54,27 @@ def simple_inputs(client, **how):
 def number(client, value, name="INPUT"):
     """An input of one INT32."""
     return tensor(client, name, np.array([value], np.int32), "INT32")
+
+
+def sequences():
+    """(model, id) of sequences that nobody has: ids of both kinds."""
+    return [("sequence_oldest", uuid.uuid4().int >> 65), ("sequence_direct", uuid.uuid4().int >> 65),
+            ("sequence_text", str(uuid.uuid4()))]
+
+
+# The steps of one, and the sums that the models of sequences make of them.
+STEPS, SUMS = [3, 4, 5], [3, 7, 12]
+
+
+def steps(client):
+    """(inputs, flags) of each step."""
+    for index, value in enumerate(STEPS):
+        yield ([tensor(client, "INPUT", np.array([[value]], np.int32), "INT32")],
+               {"sequence_start": index == 0, "sequence_end": index == len(STEPS) - 1})
+
+
+def check_sum(result, index):
+    check_equal(result.as_numpy("OUTPUT"), np.array([[SUMS[index]]], np.int32))
 
 
 def check_simple(result):

@@ -9,7 +9,7 @@ from grpc import RpcError
 from .fixtures import (
     CUSTOM, NOT_EXPLICIT, ROW, SEEN, SHORT_S, TIMEOUT_US, WAIT_S, check_equal, check_simple, number,
     refused_async, region_key, simple_inputs, tensor, wrong_requests)
-from .shared_aio_calls import health, infer_at_the_same_time, infer_every_datatype
+from .shared_aio_calls import health, infer_at_the_same_time, infer_every_datatype, infer_sequences
 
 UNKNOWN = "Request for unknown model: 'missing' is not found"
 LONG_DELAY_MS = 200
@@ -178,4 +178,4 @@ async def stream_cancelled(at):
 
 CALLS = [health, metadata_and_config, repository, statistics, settings, shared_memory, infer, infer_at_the_same_time,
          infer_every_datatype, compression, classification_and_parameters, refusals, cancelled, stream_infer,
-         stream_cancelled]
+         stream_cancelled, infer_sequences]

@@ -10,7 +10,7 @@ from .fixtures import (
     CUSTOM, NOT_EXPLICIT, ROW, SEEN, SHORT_S, TIMEOUT_US, VECTORS, WAIT_S, check_equal, check_error,
     check_simple, check_texts, eventually, number, refused, region_key, simple_inputs, tensor, texts_array,
     wrong_requests)
-from .shared_calls import infer_large, infer_nothing, shared_memory_of_bytes
+from .shared_calls import infer_large, infer_nothing, infer_sequences, shared_memory_of_bytes
 
 UNKNOWN = "Request for unknown model: 'missing' is not found"
 
@@ -339,4 +339,4 @@ CALLS = [health, server_metadata, model_metadata, model_config, repository_index
          trace_settings, log_settings, shared_memory, shared_memory_of_bytes, cuda_shared_memory, infer,
          infer_some_outputs, infer_version_and_id, infer_every_datatype, infer_bytes, infer_nothing, infer_large,
          async_infer, async_infer_refused, async_infer_cancelled, client_timeout, compression, headers, keepalive,
-         classification, parameters, refusals, negative_dimension]
+         classification, parameters, refusals, negative_dimension, infer_sequences]

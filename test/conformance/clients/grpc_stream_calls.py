@@ -4,7 +4,8 @@ from contextlib import contextmanager
 import numpy as np
 import tritonclient.grpc as grpc
 
-from .fixtures import WAIT_S, check_equal, check_error, check_simple, number, simple_inputs, tensor
+from .fixtures import (
+    WAIT_S, check_equal, check_error, check_simple, check_sum, number, sequences, simple_inputs, steps, tensor)
 from .grpc_calls import UNKNOWN, Inbox, connect
 
 LONG_DELAY_MS = 200
@@ -168,5 +169,16 @@ def two_clients(at):
             check_answer(rights.result(), -index, 0, "right")
 
 
+def sequence_steps(at):
+    """the steps of a sequence follow each other on a stream without waiting"""
+    for model, sequence_id in sequences():
+        with stream(at) as (client, inbox):
+            sent = list(steps(grpc))
+            for inputs, flags in sent:
+                client.async_stream_infer(model, inputs, sequence_id=sequence_id, **flags)
+            for index in range(len(sent)):
+                check_sum(inbox.result(), index)
+
+
 CALLS = [in_order, many_answers, final_answer, no_answer, some_outputs, errors_within, error_mode, stopped,
-         cancelled, timed_out, compressed, two_clients]
+         cancelled, timed_out, compressed, two_clients, sequence_steps]

@@ -11,7 +11,7 @@ from .fixtures import (
     CUSTOM, DELAYED_S, NOT_EXPLICIT, ROW, SEEN, SHORT_S, TIMEOUT_US, VECTORS, check_equal, check_error,
     check_simple, check_texts, eventually, number, refused, region_key, simple_inputs, tensor, texts_array,
     wrong_requests)
-from .shared_calls import infer_large, infer_nothing, shared_memory_of_bytes
+from .shared_calls import infer_large, infer_nothing, infer_sequences, shared_memory_of_bytes
 
 
 class Client(http.InferenceServerClient):
@@ -331,4 +331,4 @@ CALLS = [health, server_metadata, model_metadata, model_config, repository_index
          trace_settings, log_settings, shared_memory, shared_memory_of_bytes, cuda_shared_memory, infer_binary,
          infer_json, infer_mixed, infer_some_outputs, infer_version_and_id, infer_every_datatype, infer_bytes,
          infer_nothing, infer_large, async_infer, async_infer_refused, compression, headers_and_query,
-         classification, parameters, own_requests, network_timeout, refusals]
+         classification, parameters, own_requests, network_timeout, refusals, infer_sequences]

@@ -4,7 +4,8 @@ import asyncio
 import numpy as np
 
 from .fixtures import (
-    LARGE_COUNT, VECTORS, check_equal, check_simple, check_texts, simple_inputs, tensor, texts_array)
+    LARGE_COUNT, VECTORS, check_equal, check_simple, check_sum, check_texts, sequences, simple_inputs, steps, tensor,
+    texts_array)
 
 
 async def health(at):
@@ -31,3 +32,11 @@ async def infer_every_datatype(at):
     values = np.arange(LARGE_COUNT, dtype=np.float32)
     result = await at.client.infer("identity_fp32", [tensor(at.api, "INPUT", values, "FP32")])
     check_equal(result.as_numpy("OUTPUT"), values)
+
+
+async def infer_sequences(at):
+    """infer with sequence_id, sequence_start and sequence_end, several sequences at a time"""
+    async def infer_one(model, sequence_id):
+        for index, (inputs, flags) in enumerate(steps(at.api)):
+            check_sum(await at.client.infer(model, inputs, sequence_id=sequence_id, **flags), index)
+    await asyncio.gather(*[infer_one(*sequence) for _ in range(3) for sequence in sequences()])

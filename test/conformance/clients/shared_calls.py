@@ -3,7 +3,8 @@ import numpy as np
 import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import serialize_byte_tensor
 
-from .fixtures import LARGE_COUNT, check_equal, check_texts, region_key, tensor, texts_array
+from .fixtures import (
+    LARGE_COUNT, check_equal, check_sum, check_texts, region_key, sequences, steps, tensor, texts_array)
 
 
 def shared_memory_of_bytes(at):
@@ -38,3 +39,10 @@ def infer_large(at):
     """infer with 12 MB each way"""
     values = np.arange(LARGE_COUNT, dtype=np.float32)
     check_equal(at.client.infer("identity_fp32", [tensor(at.api, "INPUT", values, "FP32")]).as_numpy("OUTPUT"), values)
+
+
+def infer_sequences(at):
+    """infer with sequence_id, sequence_start and sequence_end"""
+    for model, sequence_id in sequences():
+        for index, (inputs, flags) in enumerate(steps(at.api)):
+            check_sum(at.client.infer(model, inputs, sequence_id=sequence_id, **flags), index)

@@ -1,5 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import type { ErrorInfo, InferMessage, Outcome } from '@nereid/protocol';
+import { type ErrorInfo, type InferMessage, type Outcome, sequenceNeedsStart } from '@nereid/protocol';
 import { createLog } from '@nereid/runtime';
 import { describe, expect, test } from 'vitest';
 import { type BytesInFlight, createBytesInFlight } from '../bytes-in-flight.ts';
@@ -12,11 +12,13 @@ import type { BidiCall, MessageBytes } from './transport.ts';
 
 const PLAIN = modelRecord(identity('plain', 'INT32', '1'));
 const MANY = modelRecord(identity('many', 'INT32', '1', 'model_transaction_policy { decoupled: true }'));
+const KEPT = modelRecord(identity('kept', 'INT32', '1', 'sequence_batching { direct { } }'));
 const LIMITS = { grpc_stream_requests_max: 4, grpc_stream_bytes_max: 1_000_000 };
 const int32 = (value: number) => new Uint8Array(Int32Array.of(value).buffer);
 
-function requestBytes(model: string, id: string, emptyFinal = false): Uint8Array {
+function requestBytes(model: string, id: string, emptyFinal = false, sequence?: bigint): Uint8Array {
   const flag = { parameterChoice: { case: 'boolParam' as const, value: true } };
+  const corrid = { parameterChoice: { case: 'int64Param' as const, value: sequence ?? 0n } };
   return toBinary(
     ModelInferRequestSchema,
     create(ModelInferRequestSchema, {
@@ -24,7 +26,10 @@ function requestBytes(model: string, id: string, emptyFinal = false): Uint8Array
       id,
       inputs: [{ name: 'INPUT', datatype: 'INT32', shape: [1n] }],
       rawInputContents: [int32(0)],
-      parameters: emptyFinal ? { triton_enable_empty_final_response: flag } : {},
+      parameters: {
+        ...(emptyFinal ? { triton_enable_empty_final_response: flag } : {}),
+        ...(sequence === undefined ? {} : { sequence_id: corrid }),
+      },
     }),
   );
 }
@@ -67,7 +72,7 @@ interface StreamFixture extends GatewayFixture {
 async function streaming(
   options: { readonly metadata?: Record<string, string>; readonly limits?: Partial<StreamOrderLimits> } = {},
 ): Promise<StreamFixture> {
-  const fixture = await gatewayFixture({ models: [PLAIN, MANY] });
+  const fixture = await gatewayFixture({ models: [PLAIN, MANY, KEPT] });
   const inbox: Uint8Array[] = [];
   const [leaving, stopping] = [new AbortController(), new AbortController()];
   const written: string[] = [];
@@ -256,6 +261,17 @@ describe('what a stream answers', () => {
     expect([stream.written.length, stream.ending]).toEqual([1, WRONG]);
     expect(stream.cancelled()).toEqual(['b', 'd']);
     expect(stream.gateway.waiting).toBe(0);
+  });
+
+  test('a step whose sequence nobody has is refused, also with triton_grpc_error', async () => {
+    const stream = await streaming({ metadata: { triton_grpc_error: 'true' } });
+    const refused = sequenceNeedsStart('kept', 5n);
+    await stream.send(requestBytes('kept', 'a', false, 5n), plain('b'));
+    await stream.answer('a', refused);
+    await stream.answer('b', 2);
+    expect(stream.written).toEqual([`a ${refused.message}`, 'b 2!']);
+    expect(stream.ending).toBe('open');
+    await stream.leave();
   });
 
   test('with another text in that metadata nothing changes', async () => {

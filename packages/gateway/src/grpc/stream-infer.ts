@@ -171,14 +171,15 @@ function asAsked({ outputs, model, shared }: ReadInfer, outcome: Outcome): Outco
 
 function takeOutcome(stream: InferStream, request: number, asked: AskedInfer, outcome: Outcome, last: boolean): void {
   if (stream.over) return;
-  const { message, error } = outcomeMessage(asked, outcome, last);
+  const { message, error, refused } = outcomeMessage(asked, outcome, last);
   if (error !== undefined) {
     stream.context.log.debug(
       { request_id: asked.id, model: asked.modelName, err: error },
       'request of a stream failed',
     );
   }
-  if (error !== undefined && stream.errorsAsStatus) finish(stream, () => stream.call.fail(error));
+  if (error !== undefined && refused === undefined && stream.errorsAsStatus)
+    finish(stream, () => stream.call.fail(error));
   else letGo(stream, request, message, last);
 }
 

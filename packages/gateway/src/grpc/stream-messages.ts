@@ -8,6 +8,7 @@ import {
   type Outcome,
   type Parameters,
   readGrpcInferDocument,
+  sequenceNeedsStart,
 } from '@nereid/protocol';
 import type { ModelFound } from '../model-lookup.ts';
 import type { Result } from '../result.ts';
@@ -72,14 +73,21 @@ export function endMessage(asked: AskedInfer): MessageBytes {
   return encodeGrpcStreamResponse(withoutOutputs(asked, LAST));
 }
 
+export interface OutcomeMessage {
+  readonly message: MessageBytes;
+  readonly error: ErrorInfo | undefined;
+  /** Its owner did not take it: in Triton it was not sent. */
+  readonly refused?: true;
+}
+
 /** An answer; with `error` where it is one, also because its outputs cannot be written as they were asked for. */
-export function outcomeMessage(
-  asked: AskedInfer,
-  outcome: Outcome,
-  last: boolean,
-): { readonly message: MessageBytes; readonly error: ErrorInfo | undefined } {
+export function outcomeMessage(asked: AskedInfer, outcome: Outcome, last: boolean): OutcomeMessage {
   const flag = last ? LAST : MORE_FOLLOW;
-  if (!outcome.ok) return failure(asked, outcome.error, flag);
+  if (!outcome.ok) {
+    const { error } = outcome;
+    if (isUnknownSequence(asked, error)) return { message: refusalMessage(asked.id, error), error, refused: true };
+    return failure(asked, error, flag);
+  }
   try {
     const { response } = outcome;
     const parameters = { ...response.parameters, ...flag };
@@ -90,10 +98,17 @@ export function outcomeMessage(
   }
 }
 
+/** Whether it is the error of a step whose sequence nobody has. */
+function isUnknownSequence({ read }: AskedInfer, { message }: ErrorInfo): boolean {
+  if (!read.ok || read.value.model.signature.sequence === undefined) return false;
+  const { modelName, correlationId } = read.value.request;
+  return message === sequenceNeedsStart(modelName, correlationId).message;
+}
+
 /** An empty text would be a success to the client. */
 const WITHOUT_TEXT = 'the model answered an error without a text';
 
-function failure(asked: AskedInfer, error: ErrorInfo, flag: Parameters) {
+function failure(asked: AskedInfer, error: ErrorInfo, flag: Parameters): OutcomeMessage {
   return { message: encodeGrpcStreamResponse(withoutOutputs(asked, flag), error.message || WITHOUT_TEXT), error };
 }
 
