@@ -98,6 +98,8 @@ export function createBatchEnds(parts: BatchEndsParts): BatchEnds {
       for (const [index, request] of batch.requests.entries()) {
         const inOrder = message.entries[index];
         const result = inOrder?.id === request.id ? inOrder : message.entries.find(({ id }) => id === request.id);
+        // A step whose sequence has begun anew meanwhile is in another batch.
+        if (steps !== undefined && entries.get(request.id)?.batch !== batch) continue;
         if (result === undefined) {
           parts.retry(request);
           continue;

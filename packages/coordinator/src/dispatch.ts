@@ -368,7 +368,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       closeBatch(number);
       for (const { id } of known.requests) {
         const entry = entries.get(id);
-        if (entry !== undefined) comesBack(entry);
+        if (entry?.batch === known) comesBack(entry);
       }
       places.offer(known.instance);
       decideReturned();

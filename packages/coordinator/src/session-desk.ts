@@ -1,15 +1,13 @@
 import {
-  type Bind,
   CANCELLED,
   type EntryResult,
   type ErrorInfo,
-  type FailureReason,
   SEQUENCE_TIMEOUT,
   STOPPING,
-  sequenceLost,
   sequenceNeedsStart,
 } from '@nereid/protocol';
 import type { SessionClose } from '@nereid/scheduler';
+import { canBindAnew, createDeskActs, isOut } from './desk-acts.ts';
 import { stepVerdict } from './session-arrival.ts';
 import {
   createSessionBook,
@@ -20,7 +18,6 @@ import {
   raiseMark,
   type Session,
   type StepArrival,
-  type StepState,
 } from './session-book.ts';
 import { type DescribedActs, takeDescribed } from './session-described.ts';
 import type { DeskDecision, DeskEvent, DeskWorld } from './session-events.ts';
@@ -58,48 +55,14 @@ export const STEP_HELD_US_MAX = 10_000_000;
 export function createSessionDesk(model: string): SessionDesk {
   const book = createSessionBook();
   const states = createStepStates(book);
+  const acts = createDeskActs(model, book, states);
+  const { isLive, setState, forget, fail, lost, queue, putBack, close, bindAnew, leaving } = acts;
   const { changed, join } = states;
-  /** Replaced sessions, which are over with their last step. */
-  const leaving = new Set<Session>();
-  let lastBind = 0;
-  let decisions: DeskDecision[] = [];
-  let world: DeskWorld = { nowUs: 0, epoch: 0, described: false };
-
-  const isLive = (session: Session | undefined): session is Session =>
-    session !== undefined && book.sessions.get(session.id) === session;
-
-  const setState = (step: KnownStep, state: StepState) => states.set(step, state, world.nowUs);
-
-  const forget = (step: KnownStep) => {
-    states.forget(step);
-    if (step.session?.replaced === true) leaving.add(step.session);
-  };
-
-  const fail = (step: KnownStep, error: ErrorInfo, reason: FailureReason = 'OTHER') => {
-    forget(step);
-    book.settle(step.arrival.id);
-    decisions.push({ type: 'fail', id: step.arrival.id, error, reason });
-  };
-
-  const lost = ({ arrival: { correlationId } }: KnownStep) => sequenceLost(model, correlationId);
-
-  const nextBind = (): Bind => ({ epoch: world.epoch, n: ++lastBind });
-
-  const queue = (step: KnownStep, session: Session, replaces?: Session) => {
-    join(step, session);
-    setState(step, 'queued');
-    const { id, end, number } = step.arrival;
-    if (number >= 0) session.numbered = true;
-    const start = !session.scheduled;
-    session.scheduled = true;
-    if (end) session.ending = true;
-    decisions.push({ type: 'queue', id, sequence: { session: session.id, start, end, replaces: replaces?.id } });
-  };
 
   /** Sends the step on its way, or leaves it held. */
   const decide = (step: KnownStep) => {
     const { arrival } = step;
-    const verdict = stepVerdict(book, arrival, world.described);
+    const verdict = stepVerdict(book, arrival, acts.world.described);
     switch (verdict.type) {
       case 'hold':
         break;
@@ -108,7 +71,7 @@ export function createSessionDesk(model: string): SessionDesk {
         else join(step, verdict.session);
         break;
       case 'start': {
-        const session = newSession(verdict.id, arrival.correlationId, nextBind(), world.nowUs);
+        const session = newSession(verdict.id, arrival.correlationId, acts.nextBind(), acts.world.nowUs);
         book.open(session);
         queue(step, session, verdict.replaces);
         if (verdict.replaces !== undefined) {
@@ -121,14 +84,14 @@ export function createSessionDesk(model: string): SessionDesk {
         const { session, place } = verdict.ended;
         if (place === undefined) break;
         setState(step, 'sent');
-        decisions.push({ type: 'replay', id: arrival.id, session, ...place });
+        acts.decisions.push({ type: 'replay', id: arrival.id, session, ...place });
         break;
       }
       case 'moved':
         forget(step);
         // Its sender ends it.
         if (verdict.current === null) book.settle(arrival.id);
-        decisions.push({ type: 'moved', id: arrival.id, sent: arrival.named, current: verdict.current });
+        acts.decisions.push({ type: 'moved', id: arrival.id, sent: arrival.named, current: verdict.current });
         break;
       case 'needs-start':
         fail(step, sequenceNeedsStart(model, arrival.correlationId));
@@ -156,7 +119,7 @@ export function createSessionDesk(model: string): SessionDesk {
   const arrive = (arrival: StepArrival) => {
     const known = book.steps.get(arrival.id);
     if (known === undefined) {
-      const step: KnownStep = { arrival, session: undefined, state: 'sent', heldUs: world.nowUs };
+      const step: KnownStep = { arrival, session: undefined, state: 'sent', heldUs: acts.world.nowUs };
       book.steps.set(arrival.id, step);
       setState(step, 'held');
       return;
@@ -164,48 +127,16 @@ export function createSessionDesk(model: string): SessionDesk {
     known.arrival = arrival;
     if (known.state === 'held') changed.add(arrival.correlationId);
     if (known.state !== 'blob' || known.session === undefined) return;
-    if (!known.session.scheduled) queue(known, known.session);
-    else {
-      setState(known, 'queued');
-      decisions.push({ type: 'again', id: arrival.id });
-    }
-  };
-
-  /** Ends the session. `running`: also its steps that a worker has. */
-  const close = (session: Session, end: { lost: boolean; running: boolean; error?: ErrorInfo }) => {
-    book.close(session, end.lost, world.nowUs);
-    changed.add(session.correlationId);
-    if (session.scheduled) decisions.push({ type: 'session-over', session: session.id });
-    // A worker that has lost it knows.
-    if (session.place !== undefined && !end.running)
-      decisions.push({ type: 'free', session: session.id, worker: session.place.worker });
-    for (const step of [...session.steps.values()]) {
-      const isOut = step.state === 'sent' || step.state === 'elsewhere';
-      if (!isOut || end.running) fail(step, end.error ?? lost(step));
-    }
-  };
-
-  /** It gets a slot anew: nothing of it was applied (R21). */
-  const bindAnew = (session: Session) => {
-    if (session.scheduled) decisions.push({ type: 'session-over', session: session.id });
-    Object.assign(session, { bind: nextBind(), place: undefined, scheduled: false, lastBatch: 0, ending: false });
-    for (const step of session.steps.values()) if (step.state !== 'held' && step.state !== 'blob') queue(step, session);
-  };
-
-  const canBindAnew = ({ applied, steps }: Session) =>
-    applied === 0 && [...steps.values()].some(({ arrival }) => arrival.start);
-
-  const lose = (session: Session) => {
-    if (canBindAnew(session)) bindAnew(session);
-    else close(session, { lost: true, running: true });
+    if (known.session.scheduled) putBack(known);
+    else queue(known, known.session);
   };
 
   /** Its data are gone and come again; a START gives its slot back so long (R29). */
   const awaitData = (step: KnownStep, session: Session) => {
     setState(step, 'blob');
     if (!step.arrival.start || session.applied > 0) return;
-    decisions.push({ type: 'session-over', session: session.id });
-    Object.assign(session, { bind: nextBind(), place: undefined, scheduled: false, ending: false });
+    acts.decisions.push({ type: 'session-over', session: session.id });
+    Object.assign(session, { bind: acts.nextBind(), place: undefined, scheduled: false, ending: false });
     for (const other of session.steps.values()) if (other.state === 'queued') setState(other, 'held');
   };
 
@@ -215,10 +146,10 @@ export function createSessionDesk(model: string): SessionDesk {
     if (result !== 'replayed') session.applied++;
     forget(step);
     if (!isLive(session)) return;
-    decisions.push({ type: 'step-over', id, ended: end });
+    acts.decisions.push({ type: 'step-over', id, ended: end });
     if (!end) return;
     session.scheduled = false;
-    book.close(session, false, world.nowUs);
+    book.close(session, false, acts.world.nowUs);
     for (const other of [...session.steps.values()]) setState(other, 'held');
   };
 
@@ -238,7 +169,7 @@ export function createSessionDesk(model: string): SessionDesk {
         if (arrival.end) session.ending = false;
         // Its worker has nothing of it.
         if (session.applied === 0) return close(session, { lost: false, running: false });
-        decisions.push({ type: 'step-over', id: arrival.id, ended: false });
+        acts.decisions.push({ type: 'step-over', id: arrival.id, ended: false });
         return;
       case 'duplicate':
         if (isLive(session)) setState(step, 'elsewhere');
@@ -266,7 +197,7 @@ export function createSessionDesk(model: string): SessionDesk {
     setState(step, 'sent');
     if (session === undefined) return;
     // A START that came back may get another slot; where the first got it all the same, that is the older one.
-    if (session.place !== undefined && !isSamePlace(session.place, place)) session.bind = nextBind();
+    if (session.place !== undefined && !isSamePlace(session.place, place)) session.bind = acts.nextBind();
     session.place = place;
     session.lastBatch = batch;
   };
@@ -275,10 +206,7 @@ export function createSessionDesk(model: string): SessionDesk {
     const { session } = step;
     if (session === undefined) setState(step, 'held');
     else if (!isLive(session)) fail(step, lost(step));
-    else {
-      setState(step, 'queued');
-      decisions.push({ type: 'again', id: step.arrival.id });
-    }
+    else putBack(step);
   };
 
   /** Fail-stop: the session of a step that the owner has failed is over (R19). */
@@ -298,23 +226,23 @@ export function createSessionDesk(model: string): SessionDesk {
     close(session, { lost: false, running: false, error: error ?? idle });
   };
 
-  const acts: DescribedActs = {
+  const describedActs: DescribedActs = {
     bind(session, place) {
-      if (session.scheduled) decisions.push({ type: 'session-over', session: session.id });
+      if (session.scheduled) acts.decisions.push({ type: 'session-over', session: session.id });
       session.place = place;
       session.scheduled = true;
-      decisions.push({ type: 'bound', session: session.id, place });
+      acts.decisions.push({ type: 'bound', session: session.id, place });
       for (const step of session.steps.values()) if (step.state === 'queued') queue(step, session);
     },
-    free: (session, worker) => decisions.push({ type: 'free', session, worker }),
-    lose,
+    free: (session, worker) => acts.decisions.push({ type: 'free', session, worker }),
+    lose: acts.lose,
     supersede: (session) => close(session, { lost: true, running: false }),
   };
 
   /** What is held for too long goes where it can, and fails where it cannot. */
   const lookAfterHeld = () => {
     for (const step of [...book.steps.values()]) {
-      if (!isWaiting(step.state) || world.nowUs - step.heldUs < STEP_HELD_US_MAX) continue;
+      if (!isWaiting(step.state) || acts.world.nowUs - step.heldUs < STEP_HELD_US_MAX) continue;
       const { start, sender, prev } = step.arrival;
       if (start && step.state === 'held' && !book.settled(`${sender}:${prev}`)) {
         book.settle(`${sender}:${prev}`);
@@ -322,7 +250,7 @@ export function createSessionDesk(model: string): SessionDesk {
         continue;
       }
       const error = lost(step);
-      decisions.push({ type: 'fail', id: step.arrival.id, error, reason: 'OTHER' });
+      acts.decisions.push({ type: 'fail', id: step.arrival.id, error, reason: 'OTHER' });
       failed(step, error);
     }
   };
@@ -341,11 +269,12 @@ export function createSessionDesk(model: string): SessionDesk {
         return;
       }
       case 'described':
-        takeDescribed(book, event, world.nowUs, acts);
+        takeDescribed(book, event, acts.world.nowUs, describedActs);
         states.changeAll();
         return;
       case 'gone':
-        for (const session of [...book.sessions.values()]) if (session.place?.worker === event.worker) lose(session);
+        for (const session of [...book.sessions.values()])
+          if (session.place?.worker === event.worker) acts.lose(session);
         book.forgetAnswers(event.worker);
         states.changeAll();
         return;
@@ -355,6 +284,8 @@ export function createSessionDesk(model: string): SessionDesk {
     }
     const step = book.steps.get(event.id);
     if (step === undefined) return;
+    // Of a batch from before its session began anew.
+    if (!isOut(step) && (event.type === 'over' || event.type === 'returned')) return;
     switch (event.type) {
       case 'sent':
         sent(step, event.place, event.batch);
@@ -373,11 +304,10 @@ export function createSessionDesk(model: string): SessionDesk {
 
   return {
     step(event, now) {
-      world = now;
-      decisions = [];
+      acts.begin(now);
       take(event);
       settle();
-      return decisions;
+      return acts.decisions;
     },
     sessionOf: (id) => book.steps.get(id)?.session,
     isHeld: (id) => book.steps.get(id)?.state === 'held',
