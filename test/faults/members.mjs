@@ -9,8 +9,8 @@ const PAUSE_MS = 5_000;
 /** Between two looks at who works. */
 const SHARE_MS = 1_000;
 
-/** The processes of a cluster: two of each role, by place. */
-export function createMembers(cluster) {
+/** The processes of a cluster: two of each role, by place. `model`: of what is asked most. */
+export function createMembers(cluster, model = LOAD_MODEL) {
   const members = { worker: [], coordinator: [], gateway: [] };
   const all = () => Object.values(members).flat();
   const start = async (role, place) => {
@@ -30,7 +30,7 @@ export function createMembers(cluster) {
     door: (place) => members.gateway[place]?.http,
     /** The coordinator that has batches run now. */
     async ownerPlace() {
-      const executed = () => Promise.all(members.coordinator.map(executionCount));
+      const executed = () => Promise.all(members.coordinator.map((one) => executionCount(one, model)));
       const before = await executed();
       await delay(SHARE_MS);
       const moved = (await executed()).map((count, place) => count - before[place]);
@@ -44,6 +44,17 @@ export function createMembers(cluster) {
       await start(role, place);
       return { pid: members[role][place].process.pid };
     },
+    /** Asks the process there to stop (SIGTERM), and starts another once it has. Returns how it ended. */
+    async drain(role, place) {
+      const leaving = members[role][place];
+      const { pid } = leaving.process;
+      const ending = await leaving.stop();
+      members[role][place] = undefined;
+      const endedMs = performance.now();
+      await start(role, place);
+      return { pid, ending, endedMs };
+    },
+    pid: (role, place) => members[role][place].process.pid,
     async pause(role, place) {
       members[role][place].process.kill('SIGSTOP');
       await delay(PAUSE_MS);
@@ -117,9 +128,9 @@ function samples(text, name, role) {
   }));
 }
 
-async function executionCount({ metrics }) {
+async function executionCount({ metrics }, model) {
   const [sample] = samples(await scrape(metrics), 'nv_inference_exec_count').filter(({ labels }) =>
-    labels.startsWith(`model="${LOAD_MODEL}"`),
+    labels.startsWith(`model="${model}"`),
   );
   return sample?.value ?? 0;
 }

@@ -6,6 +6,7 @@ import type {
   Epoch,
   InferMessage,
   InferRequest,
+  ListedMessage,
   RunningMessage,
   StaleMessage,
 } from '@nereid/protocol';
@@ -26,6 +27,7 @@ export function fakeGateway(
   const outcomes = new Map<string, CarriedOutcome[]>();
   const stale: StaleMessage[] = [];
   const counted: CountedMessage[] = [];
+  const listed: ListedMessage[] = [];
   const running: RunningMessage[] = [];
   /** Ids of requests whose data a worker did not find. */
   const missing: string[] = [];
@@ -38,6 +40,7 @@ export function fakeGateway(
       else if (message.kind === 'moved') moved.push(`${message.id} → ${message.current}`);
       else if (message.kind === 'missing') missing.push(message.id);
       else if (message.kind === 'counted') counted.push(message);
+      else if (message.kind === 'listed') listed.push(message);
       if (message.kind !== 'response') continue;
       answered.push(message.last ? message.id : `${message.id}/${message.chunk}`);
       outcomes.set(message.id, [...(outcomes.get(message.id) ?? []), message.outcome]);
@@ -48,6 +51,7 @@ export function fakeGateway(
     id,
     stale,
     counted,
+    listed,
     running,
     answered,
     missing,
@@ -78,6 +82,19 @@ export function fakeGateway(
     count(model: string, versions = ['1'], epoch = epochOf(model)): string {
       const question = `${id}:c${++questions}`;
       mailbox.send(epoch.owner, { kind: 'count', model, epoch, id: question, versions });
+      return question;
+    },
+    /** Asks for the sequences behind that session; the id of the question. */
+    list(model: string, after = '', limit = 100, epoch = epochOf(model)): string {
+      const question = `${id}:c${++questions}`;
+      mailbox.send(epoch.owner, { kind: 'list', model, epoch, id: question, after, limit });
+      return question;
+    },
+    /** Ends that one; the id of the question. */
+    evict(model: string, session: string): string {
+      const question = `${id}:c${++questions}`;
+      const epoch = epochOf(model);
+      mailbox.send(epoch.owner, { kind: 'evict', model, epoch, id: question, session });
       return question;
     },
     cancel(model: string, requestId: string, epoch = epochOf(model)) {

@@ -162,7 +162,11 @@ describe('a wrong job fails at once, with the text of HTTP', () => {
       "INVALID_ARG: unexpected inference output 'X'",
     ],
     ['an unknown version', { inputs: [tensor], model_version: '9' }, 'NOT_FOUND: Request for unknown model: '],
-    ['a sequence', { inputs: [tensor], parameters: { sequence_id: 1 } }, 'UNSUPPORTED: '],
+    [
+      'a step number of no sequence',
+      { inputs: [tensor], sequence_index: 1 },
+      'INVALID_ARG: sequence_index numbers a step',
+    ],
   ])('%s', async (_what, data, text) => {
     const { add, ended, worker } = await world();
     await add('j1', data);

@@ -14,11 +14,15 @@ import {
   type ProcessId,
   QUEUE_TIMEOUT,
   type ResponseMessage,
+  senderOf,
+  sequenceLost,
 } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { JobQueues, JobTaker, LargeTensors, TakenJob } from '@nereid/transport';
+import { endSequence } from './answer-sequences.ts';
 import type { Intake } from './intake.ts';
-import { jobVerdict } from './job-verdict.ts';
+import { countedIdentity, createJobSteps, runsSteps, type StepIdentity, stepVerdict } from './job-steps.ts';
+import { type JobVerdict, jobVerdict } from './job-verdict.ts';
 import type { OwnedModel } from './owned-model.ts';
 
 export interface JobIntakeParts {
@@ -84,6 +88,8 @@ interface HeldJob {
   readonly id: string;
   readonly served: Served;
   readonly decoded: DecodedJob;
+  /** Of a sequence. */
+  readonly isStep: boolean;
   readonly deadlineWallMs: number;
   message: InferMessage;
   /** Since when no queue knows the request. */
@@ -93,6 +99,7 @@ interface HeldJob {
 export function createJobIntake(parts: JobIntakeParts): JobIntake {
   const { id: self, clock, log, intake, answerWaitMs } = parts;
   const models = new Set<Served>();
+  const steps = createJobSteps();
   /** Held jobs by the id of their request, oldest first. */
   const requests = new Map<string, HeldJob>();
   const closings = new Set<Promise<void>>();
@@ -116,26 +123,32 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
       ended(served.taker.fail(job.id, failedReason(read.error), false));
       return true;
     }
-    const { deadlineMs, request } = read.decoded;
+    const { deadlineMs, request, sequenceIndex } = read.decoded;
+    const { name, epoch } = served.model;
     const deadlineWallMs = deadlineMs === 0 ? Number.POSITIVE_INFINITY : job.createdMs + deadlineMs;
-    const g = ++lastG;
-    const [oldest] = requests.values();
+    const isStep = runsSteps(served.model);
+    if (isStep && steps.taken(name, job, sequenceIndex)) {
+      endSequence(served.model, request.correlationId);
+      ended(served.taker.fail(job.id, failedReason(sequenceLost(name, request.correlationId)), false));
+      return true;
+    }
+    const identity = (isStep ? countedIdentity(name, job.id) : undefined) ?? nextIdentity();
     const held: HeldJob = {
       id: job.id,
       served,
       decoded: read.decoded,
+      isStep,
       deadlineWallMs,
       message: {
         kind: 'infer',
-        model: served.model.name,
-        epoch: served.model.epoch,
-        id: `${self}:${g}`,
-        g,
-        low: oldest?.message.g ?? g,
+        model: name,
+        epoch,
+        ...identity,
         prev: 0,
-        session: null,
-        step: -1,
-        sends: 0,
+        session: isStep && request.sequenceStart ? identity.id : null,
+        step: isStep ? sequenceIndex : -1,
+        // One that was taken before may be at a worker (docs/protocol.md R9).
+        sends: isStep && job.starts > 1 ? 1 : 0,
         msLeft: 0,
         replyTo: self,
         request,
@@ -148,10 +161,18 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
     return true;
   };
 
+  const nextIdentity = (): StepIdentity => {
+    const g = ++lastG;
+    // Those of jobs that BullMQ has counted are not this owner's.
+    const oldest = [...requests.values()].find(({ message }) => senderOf(message.id) === self);
+    return { id: `${self}:${g}`, g, low: oldest?.message.g ?? g };
+  };
+
   /** Puts the job's request into its version's queue. */
   const schedule = (held: HeldJob) => {
     const msLeft = Math.ceil(held.deadlineWallMs - clock.wallMs());
     if (msLeft <= 0) {
+      if (held.isStep) endSequence(held.served.model, held.message.request.correlationId);
       settle(held, { ok: false, error: QUEUE_TIMEOUT });
       return;
     }
@@ -177,14 +198,29 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
     forget(held);
     const result = outcome.ok ? resultOf(outcome, decoded, model) : outcome;
     if (result.ok) {
+      steps.over(model.name, id);
       ended(taker.complete(id, result.value));
       return;
     }
     const { error } = result;
-    const verdict = jobVerdict(error, model.name, clock.wallMs() >= held.deadlineWallMs);
+    const verdict = verdictOf(held, error);
     log.debug({ job: id, model: model.name, err: error, verdict }, 'job failed');
-    if (verdict === 'later') ended(taker.putBack(id, LATER_MS));
-    else ended(taker.fail(id, failedReason(error), verdict === 'retry'));
+    if (verdict === 'later') {
+      if (held.isStep) steps.waits(model.name, id, clock.nowUs());
+      ended(taker.putBack(id, LATER_MS));
+      return;
+    }
+    steps.over(model.name, id);
+    ended(taker.fail(id, failedReason(error), verdict === 'retry'));
+  };
+
+  const verdictOf = (held: HeldJob, error: ErrorInfo): JobVerdict => {
+    const { name } = held.served.model;
+    const late = clock.wallMs() >= held.deadlineWallMs;
+    if (!held.isStep) return jobVerdict(error, name, late);
+    const { step: index, request } = held.message;
+    const waitedUs = steps.waitedUs(name, held.id, clock.nowUs());
+    return stepVerdict(error, { model: name, correlationId: request.correlationId, index, waitedUs, late });
   };
 
   /** The taker repeats until Redis has answered, and says in the log what went wrong. */
@@ -223,6 +259,8 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
     const held = served.jobs.get(id);
     if (held === undefined) return;
     forget(held);
+    // A step that is cancelled ends its sequence, while whoever takes its job again names the same step.
+    if (held.isStep) return;
     const { model, id: request, g, low, session } = held.message;
     // The epoch may have risen since the request was put in.
     intake.cancel({ kind: 'cancel', model, epoch: served.model.epoch, id: request, g, low, session });

@@ -1,4 +1,4 @@
-import { ANSWER_REFUSED, type ProcessId, type ResponseMessage, senderOf } from '@nereid/protocol';
+import { ANSWER_REFUSED, isAnswerFor, type ProcessId, type ResponseMessage, senderOf } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
 import type { JobIntake } from './job-intake.ts';
 
@@ -10,12 +10,12 @@ export type PassOn = (message: ResponseMessage, undelivered?: () => void) => voi
 
 export function createPassOn(mailbox: Mailbox, jobs: () => Pick<JobIntake, 'response'> | undefined): PassOn {
   return (message, undelivered) => {
-    const to: ProcessId = senderOf(message.id);
-    if (to === mailbox.id) {
+    if (isAnswerFor(message.id, mailbox.id)) {
       // In a turn of its own, as by a mailbox: it may lead to the next request.
       queueMicrotask(() => jobs()?.response(message));
       return;
     }
+    const to: ProcessId = senderOf(message.id);
     mailbox.send(to, message, (reason) => {
       if (!message.last) undelivered?.();
       // As a worker does it (worker/batch-answers): on the local lane nobody would ask again.

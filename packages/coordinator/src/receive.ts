@@ -1,5 +1,6 @@
-import { type Message, senderOf } from '@nereid/protocol';
+import { isAnswerFor, type Message } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
+import { answerSequences } from './answer-sequences.ts';
 import { answerCount, type CountParts } from './count-answer.ts';
 import type { Intake } from './intake.ts';
 import type { JobIntake } from './job-intake.ts';
@@ -34,7 +35,7 @@ export function receive(receivers: Receivers, message: Message): void {
       break;
     case 'response':
       if (models.get(message.model)?.versions.some(({ queue }) => queue?.answered(message) === true) === true) break;
-      if (senderOf(message.id) === mailbox.id) jobs?.response(message);
+      if (isAnswerFor(message.id, mailbox.id)) jobs?.response(message);
       // Of a batch whose answers waited for their turn, but not this one: its model was loaded anew, say.
       else receivers.passOn(message);
       break;
@@ -43,6 +44,10 @@ export function receive(receivers: Receivers, message: Message): void {
       break;
     case 'count':
       answerCount(receivers, message);
+      break;
+    case 'list':
+    case 'evict':
+      answerSequences(receivers, message);
       break;
     case 'refused':
       owner.refused(message).catch((error) => log.error({ err: error, model: message.model }, 'lease not renewed'));

@@ -110,7 +110,7 @@ export function behindOthers(batches: Iterable<SentBatch>): number {
 
 /** Whether the request was in its batch when that ran, if it ran. */
 export function hasRun({ result }: DoneEntry): boolean {
-  return result === 'ok' || result === 'error' || result === 'cancelled';
+  return result === 'ok' || result === 'error' || result === 'cancelled' || result === 'again';
 }
 
 /** Whether somebody has got an answer to it, and may send the next request. */

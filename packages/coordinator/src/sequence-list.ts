@@ -1,6 +1,6 @@
 import type { ListedSequence } from '@nereid/protocol';
 import type { WaitingSession } from '@nereid/scheduler';
-import type { Session } from './session-book.ts';
+import type { Place, Session } from './session-book.ts';
 
 /** Of a sequence all that is told of it but what its model says. */
 export type SequenceRow = Omit<ListedSequence, 'version'>;
@@ -16,8 +16,10 @@ export function* listSequences(
   for (const row of scheduled) {
     rows.set(row.session, { ...row, backlog: row.place === undefined ? backlog++ : -1 });
   }
-  for (const { id, correlationId, place, applied, steps, openedUs } of sessions) {
+  for (const { id, correlationId, place: sent, applied, steps, openedUs } of sessions) {
     const row = rows.get(id);
+    // Nothing of it may have been sent yet.
+    const place = sent ?? placeOf(row);
     const held = [...steps.values()].filter(({ state }) => state === 'held' || state === 'blob').length;
     yield {
       session: id,
@@ -30,4 +32,11 @@ export function* listSequences(
       ageUs: Math.trunc(nowUs - openedUs),
     };
   }
+}
+
+function placeOf(row: WaitingSession | undefined): Place | undefined {
+  if (row?.place === undefined) return undefined;
+  const { instance, slot } = row.place;
+  const slash = instance.lastIndexOf('/');
+  return { worker: instance.slice(0, slash), instance: Number(instance.slice(slash + 1)), slot };
 }

@@ -14,8 +14,8 @@ import type { SentBatch } from './sent-batch.ts';
 import { startedSession } from './session-arrival.ts';
 import type { Session, StepArrival } from './session-book.ts';
 import type { DescribedSessions } from './session-described.ts';
-import { createSessionDesk, STEP_HELD_US_MAX } from './session-desk.ts';
-import type { DeskDecision, DeskEvent } from './session-events.ts';
+import { createSessionDesk } from './session-desk.ts';
+import { type DeskDecision, type DeskEvent, STEP_HELD_US_MAX } from './session-events.ts';
 import type { OwnedRequest, QueueParts, SequenceParts } from './version-queue.ts';
 import { createWakeTimer } from './wake-timer.ts';
 
@@ -128,6 +128,14 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
     }
   };
 
+  /** `ran`: it comes back from a run of an iterative model, where only the first is told to be a START. */
+  const asStep = (message: OwnedRequest['message'], ran: boolean): OwnedRequest['message'] =>
+    sequences.iterative
+      ? { ...message, request: { ...message.request, sequenceStart: !ran, sequenceEnd: false } }
+      : message;
+
+  const hasRun = ({ message }: OwnedRequest) => sequences.iterative && !message.request.sequenceStart;
+
   /** An iterative request is a sequence by itself, named by its id. */
   const arrivalOf = ({ id, message }: OwnedRequest): StepArrival => {
     const { g, low, prev, session, step, sends, replyTo, request } = message;
@@ -141,17 +149,18 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
   return {
     arrive(request) {
       const entry = entries.get(request.id);
-      if (entry === undefined) parts.wait(entries.add(request));
+      const message = asStep(request.message, entry !== undefined && hasRun(entry.request));
+      if (entry === undefined) parts.wait(entries.add({ ...request, message }));
       else {
         const { sequence, arrivedUs } = entry.request;
-        entry.request = { ...request, sequence, arrivedUs };
+        entry.request = { ...request, message, sequence, arrivedUs };
       }
       tell({ type: 'arrived', step: arrivalOf(request) });
     },
     copy(message) {
       const entry = entries.get(message.id);
       if (entry === undefined || !desk.isHeld(message.id)) return;
-      entry.request = { ...entry.request, message };
+      entry.request = { ...entry.request, message: asStep(message, hasRun(entry.request)) };
       tell({ type: 'arrived', step: arrivalOf(entry.request) });
     },
     finds({ id, session, step, request }) {
@@ -199,6 +208,10 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
           parts.wait(entry);
           mailbox.send(request.message.replyTo, { kind: 'missing', model, id: request.id });
           return;
+        case 'again':
+          entry.request = { ...entry.request, message: asStep(entry.request.message, true) };
+          tell({ type: 'over', id: request.id, result });
+          return;
         case 'duplicate':
           parts.runElsewhere(entry, worker);
           tell({ type: 'over', id: request.id, result });
@@ -223,7 +236,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
       tell({ type: 'closed', session, why });
     },
     described(held) {
-      tell({ type: 'described', ...held });
+      tell({ type: 'described', ...(sequences.iterative ? namedBySession(held) : held) });
     },
     gone(worker) {
       for (const entry of [...entries]) {
@@ -243,6 +256,15 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
 
 /** Of a step that is only to be answered. */
 const NO_BIND = { epoch: 0, n: 0 };
+
+/** Requests of iterative models need no id: each is a sequence of its own. */
+function namedBySession({ slots, ended, ...held }: DescribedSessions): DescribedSessions {
+  return {
+    ...held,
+    slots: slots.map((slot) => ({ ...slot, correlationId: slot.session })),
+    ended: ended.map((session) => ({ ...session, correlationId: session.session })),
+  };
+}
 
 function toReplay(session: string): SequenceStep {
   return { session, start: false, end: false, replaces: undefined };

@@ -62,6 +62,9 @@ function laterVerdict(book: SessionBook, step: StepArrival, described: boolean):
   const open = present?.ending === true ? undefined : present;
   const moved: StepVerdict = { type: 'moved', current: open?.id ?? null };
   if (step.named === null) {
+    const past = step.own ? book.lastEnded(step.correlationId) : undefined;
+    // A job's that is run again, whose sequence has ended since.
+    if (past !== undefined && covers(past.marks, step)) return replayOr(past, LOST);
     if (open !== undefined) return step.own ? join(book, step, open) : moved;
     if (present === undefined && book.lastEnded(step.correlationId)?.lost === true) return LOST;
     if (!described) return HOLD;

@@ -1,7 +1,7 @@
 import { CANCELLED, QUEUE_TIMEOUT, STOPPING } from '@nereid/protocol';
 import { describe, expect, test } from 'vitest';
 import { type DeskPlay, deskPlay, slotOf } from './fixture-desk.ts';
-import { STEP_HELD_US_MAX } from './session-desk.ts';
+import { STEP_HELD_US_MAX } from './session-events.ts';
 
 const START_TEXT =
   "inference request for sequence 5 to model 'm' must specify the START flag on the first request of the sequence";

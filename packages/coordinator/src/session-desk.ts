@@ -20,7 +20,7 @@ import {
   type StepArrival,
 } from './session-book.ts';
 import { type DescribedActs, takeDescribed } from './session-described.ts';
-import type { DeskDecision, DeskEvent, DeskWorld } from './session-events.ts';
+import { type DeskDecision, type DeskEvent, type DeskWorld, STEP_HELD_US_MAX } from './session-events.ts';
 import { createStepStates, isWaiting } from './step-states.ts';
 
 /**
@@ -48,9 +48,6 @@ export interface SessionDesk {
   readonly held: number;
   readonly sessions: ReadonlyMap<string, Session>;
 }
-
-/** A step that is held for so long does not get what it waits for: gateways send again what is lost within 4 s. */
-export const STEP_HELD_US_MAX = 10_000_000;
 
 export function createSessionDesk(model: string): SessionDesk {
   const book = createSessionBook();
@@ -180,6 +177,10 @@ export function createSessionDesk(model: string): SessionDesk {
         book.settle(arrival.id);
         if (isLive(session)) close(session, { lost: false, running: false, error: CANCELLED });
         return;
+      case 'again':
+        if (!isLive(session)) break;
+        session.applied++;
+        return returned(step);
       case 'blob':
         if (isLive(session)) return awaitData(step, session);
         break;

@@ -4,6 +4,9 @@ import type { SequenceStep, SessionClose } from '@nereid/scheduler';
 import type { Place, StepArrival } from './session-book.ts';
 import type { DescribedSessions } from './session-described.ts';
 
+/** A step that is held for so long does not get what it waits for: gateways send again what is lost within 4 s. */
+export const STEP_HELD_US_MAX = 10_000_000;
+
 export type DeskEvent =
   /** A step, for the first time or again. */
   | { readonly type: 'arrived'; readonly step: StepArrival }

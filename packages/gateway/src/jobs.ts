@@ -8,11 +8,11 @@ import {
   encodeJobData,
   errorInfo,
   type InferResponse,
+  jobStep,
   modelNotFound,
   noVersions,
   parseFailedReason,
   type RequestLimits,
-  sequenceRefusal,
   UNLOADED,
   versionNotFound,
 } from '@nereid/protocol';
@@ -75,7 +75,7 @@ export interface JobExpiry {
 export interface Jobs {
   /** Jobs are taken for a model whose config is known, also while no worker holds it. */
   model(name: string, version: string): JobModel;
-  /** Checks the request, then resolves once Redis has the job. Rejects with UNAVAILABLE where it does not answer. */
+  /** Checks the request, then resolves once Redis has the job. Rejects with UNAVAILABLE where that does not answer, INVALID_ARG for a wrong `sequence_index`. */
   submit(decoded: DecodedRequest, signature: ModelSignature, wishes: JobWishes): Promise<Submitted>;
   /** By its public id; waits so long for its end. */
   find(publicId: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined>;
@@ -123,15 +123,15 @@ export function createJobs({ queues, directory, clock }: JobsParts): Jobs {
       return { ok: true, signature: modelSignature(record.config) };
     },
     async submit(decoded, signature, wishes) {
-      const { request } = decoded;
-      const sequence = sequenceRefusal(request);
-      const error = sequence === undefined ? checkRequest(signature, request) : errorInfo(sequence);
+      const { request, index: sequenceIndex } = jobStep(decoded.request, undefined);
+      const error = checkRequest(signature, request);
       if (error !== null) return { ok: false, error };
       const { priority, delayMs, attempts, resultTtlS, deadlineMs } = wishes;
       const createdMs = clock.wallMs();
       const id = newJobId(createdMs);
       // Base64 keeps each bit of each output, whichever form the client then asks for.
-      const data = encodeJobData(decoded, { respond: 'b64', deadlineMs, resultTtlS });
+      const settings = { respond: 'b64', deadlineMs, resultTtlS, sequenceIndex } as const;
+      const data = encodeJobData({ ...decoded, request }, settings);
       await queues.add(request.modelName, { id, createdMs, data, priority, delayMs, attempts, resultTtlS });
       return { ok: true, job: newJob(request.modelName, id, data, wishes, createdMs) };
     },

@@ -41,9 +41,9 @@ export {
   encodeJobData,
   type JobRespond,
   type JobSettings,
-  sequenceRefusal,
 } from './job-data.ts';
 export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
+export { jobStep } from './job-step.ts';
 export type { JsonScalar } from './json-reader.ts';
 export type { ListedSequence, SequencePlace } from './listed-sequence.ts';
 export {
@@ -125,7 +125,7 @@ export {
   versionNotReady,
   withRequestId,
 } from './request-error.ts';
-export { senderOf } from './request-id.ts';
+export { isAnswerFor, JOB_STEPS, senderOf } from './request-id.ts';
 export type {
   BatchStatistics,
   CloseStatistics,

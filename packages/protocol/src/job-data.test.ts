@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { NereidError } from './error.ts';
 import { REQUEST_DEFAULTS } from './infer.ts';
-import { decodeJobData, encodeJobData, sequenceRefusal } from './job-data.ts';
+import { decodeJobData, encodeJobData } from './job-data.ts';
 import { tensorFromValues, tensorValues } from './tensor-values.ts';
 import type { DecodedRequest } from './v2-request.ts';
 import { decodeInferRequest } from './v2-request.ts';
@@ -12,6 +12,7 @@ const options = { modelName: 'm', limits: LIMITS };
 const decode = (data: unknown) => decodeJobData(data, options);
 /** As BullMQ stores and gives it. */
 const stored = (data: unknown): unknown => JSON.parse(JSON.stringify(data));
+const WRONG_INDEX = 'INVALID_ARG parameters.sequence_index: ';
 const input = (datatype: string, shape: number[], data: unknown) => ({
   inputs: [{ name: 'A', datatype, shape, data }],
 });
@@ -178,12 +179,17 @@ describe('mistakes that only jobs can make', () => {
     ['a response by what is not known', { inputs: [], respond: 'xml' }, 'INVALID_ARG respond: '],
     ['a deadline of 0', { inputs: [], deadline_ms: 0 }, 'INVALID_ARG deadline_ms: '],
     ['a deadline of the wrong kind', { inputs: [], deadline_ms: '5' }, 'INVALID_ARG deadline_ms: '],
+    ['a step of no sequence', { inputs: [], sequence_index: 0 }, `${WRONG_INDEX}sequence_index numbers a step`],
     [
-      'a sequence',
-      { inputs: [], parameters: { sequence_id: 5, sequence_start: true } },
-      'UNSUPPORTED parameters.sequence_id: ',
+      'a step with a text for its number',
+      { inputs: [], parameters: { sequence_id: 5, sequence_index: 'x' } },
+      `${WRONG_INDEX}sequence_index must be an integer from 0, got: x`,
     ],
-    ['a step number', { inputs: [], sequence_index: 0 }, 'UNSUPPORTED parameters.sequence_index: '],
+    [
+      'a step with two numbers',
+      { inputs: [], parameters: { sequence_id: 5, sequence_index: 1 }, sequence_index: 1 },
+      `${WRONG_INDEX}give sequence_index once`,
+    ],
   ])('%s', (_what, data, expected) => {
     expect(mistake(() => decode(data)).slice(0, expected.length)).toBe(expected);
   });
@@ -216,9 +222,9 @@ test('a request comes back from its job data as it was', () => {
       modelName: fc.constant('m'),
       modelVersion: fc.constantFrom('', '12'),
       id: fc.string(),
-      correlationId: fc.constant(0n),
-      sequenceStart: fc.constant(false),
-      sequenceEnd: fc.constant(false),
+      correlationId: fc.oneof(fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }), fc.string({ minLength: 1, maxLength: 128 })),
+      sequenceStart: fc.boolean(),
+      sequenceEnd: fc.boolean(),
       priority: fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
       timeoutUs: fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
       parameters,
@@ -235,7 +241,7 @@ test('a request comes back from its job data as it was', () => {
   });
   fc.assert(
     fc.property(decodedRequest, (before) => {
-      const settings = { respond: 'b64', deadlineMs: 5, resultTtlS: 10 } as const;
+      const settings = { respond: 'b64', deadlineMs: 5, resultTtlS: 10, sequenceIndex: -1 } as const;
       const after = decode(stored(encodeJobData(before as DecodedRequest, settings)));
       expect(after.deadlineMs).toBe(5);
       expect(after.binaryDefault).toBe(before.binaryDefault);
@@ -257,13 +263,35 @@ test('listed outputs keep their form', () => {
     outputs,
     binaryDefault: false,
   };
-  const after = decode(stored(encodeJobData(before, { respond: 'b64', deadlineMs: 0, resultTtlS: 1 })));
+  const after = decode(
+    stored(encodeJobData(before, { respond: 'b64', deadlineMs: 0, resultTtlS: 1, sequenceIndex: -1 })),
+  );
   expect(after.outputs).toEqual(outputs);
   expect(after.deadlineMs).toBe(0);
 });
 
-test('a request of a sequence is told before it becomes a job', () => {
-  const request = { ...REQUEST_DEFAULTS, modelName: 'm', inputs: [] };
-  expect(sequenceRefusal(request)).toBeUndefined();
-  expect(sequenceRefusal({ ...request, correlationId: 'a' })?.code).toBe('UNSUPPORTED');
+describe('a job that is a step of a sequence', () => {
+  test.each([-1, 1.5, '1', null, 2 ** 53])('has no number %j', (index) => {
+    const data = { inputs: [], parameters: { sequence_id: 5 }, sequence_index: index };
+    const text = `${WRONG_INDEX}sequence_index must be an integer from 0, got: ${JSON.stringify(index)}`;
+    expect(mistake(() => decode(data))).toBe(text);
+  });
+
+  const step = { sequence_id: 5, sequence_start: true, sequence_end: true };
+
+  test.each<[string, object, number]>([
+    ['has no number unless its producer gives one', { parameters: step }, -1],
+    ['has the number of its data', { parameters: step, sequence_index: 7 }, 7],
+    ['may have it among its parameters', { parameters: { ...step, sequence_index: 7 } }, 7],
+  ])('%s', (_, data, index) => {
+    const decoded = decode({ inputs: [], ...data });
+    expect(decoded.request).toMatchObject({ correlationId: 5n, sequenceStart: true, sequenceEnd: true });
+    expect(decoded.sequenceIndex).toBe(index);
+    // The model is not told.
+    expect(decoded.request.parameters).toEqual({});
+  });
+
+  test('may have a text for its id', () => {
+    expect(decode({ inputs: [], parameters: { sequence_id: '5' } }).request.correlationId).toBe('5');
+  });
 });

@@ -6,6 +6,7 @@
 import { NereidError } from './error.ts';
 import type { InferRequest, ParameterValue } from './infer.ts';
 import { isJsonObject, type JsonObject, jsonText, parametersText, typedParameters } from './job-json.ts';
+import { jobStep } from './job-step.ts';
 import { base64Tensor, tensorsText } from './job-tensors.ts';
 import type { RequestLimits } from './protocol-limits.ts';
 import { wrongKind } from './v2-member.ts';
@@ -21,6 +22,8 @@ export interface DecodedJob extends DecodedRequest {
   readonly deadlineMs: number;
   /** How long its result is to be kept, from its end; undefined where the producer did not say. */
   readonly resultTtlS: number | undefined;
+  /** Which step of its sequence it is, from 0; -1 where its producer does not say. */
+  readonly sequenceIndex: number;
 }
 
 /** What a job's data say beside the request. */
@@ -28,6 +31,8 @@ export interface JobSettings {
   readonly respond: JobRespond;
   readonly deadlineMs: number;
   readonly resultTtlS: number;
+  /** -1 for none. */
+  readonly sequenceIndex: number;
 }
 
 const JOB_DATA_VERSION = 1;
@@ -35,7 +40,7 @@ const DIGITS = /^[0-9]{1,20}$/;
 
 /**
  * Reads job data. Throws INVALID_ARG with the text that HTTP gives, and UNSUPPORTED for what this
- * version does not serve by jobs: `blob` and sequences.
+ * version does not serve by jobs: `blob`.
  */
 export function decodeJobData(
   data: unknown,
@@ -44,7 +49,6 @@ export function decodeJobData(
   const { modelName, limits } = options;
   const members = isJsonObject(data) ? data : {};
   checkVersion(members.v);
-  if (members.sequence_index !== undefined) throw sequence('sequence_index');
   const depthMax = limits.json_depth_max;
   const { text, binary } = tensorsText(members.inputs, depthMax);
   const parts = [
@@ -60,10 +64,11 @@ export function decodeJobData(
     headerLength: document.byteLength,
     limits,
   });
-  const refusal = sequenceRefusal(decoded.request);
-  if (refusal !== undefined) throw refusal;
+  const { request, index } = jobStep(decoded.request, members.sequence_index);
   return {
     ...decoded,
+    request,
+    sequenceIndex: index,
     respond: respondOf(members.respond),
     deadlineMs: positiveInteger(members, 'deadline_ms') ?? 0,
     resultTtlS: positiveInteger(members, 'result_ttl_s'),
@@ -82,6 +87,7 @@ export function encodeJobData({ request, outputs, binaryDefault }: DecodedReques
     respond: settings.respond,
     ...(settings.deadlineMs === 0 ? {} : { deadline_ms: settings.deadlineMs }),
     result_ttl_s: settings.resultTtlS,
+    ...(settings.sequenceIndex < 0 ? {} : { sequence_index: settings.sequenceIndex }),
   };
 }
 
@@ -90,8 +96,12 @@ function outputJson({ name, binary, classification }: RequestedOutput): JsonObje
 }
 
 function allParameters(request: InferRequest, binaryDefault: boolean): Readonly<Record<string, ParameterValue>> {
+  const { correlationId, sequenceStart, sequenceEnd } = request;
   return {
     ...request.parameters,
+    ...(correlationId === 0n || correlationId === '' ? {} : { sequence_id: correlationId }),
+    ...(sequenceStart ? { sequence_start: true } : {}),
+    ...(sequenceEnd ? { sequence_end: true } : {}),
     ...(request.priority === 0n ? {} : { priority: request.priority }),
     ...(request.timeoutUs === 0n ? {} : { timeout: request.timeoutUs }),
     ...(binaryDefault ? { binary_data_output: true } : {}),
@@ -137,18 +147,5 @@ function positiveInteger(members: JsonObject, name: string): number | undefined 
   if (Number.isSafeInteger(value) && (value as number) > 0) return value as number;
   throw new NereidError('INVALID_ARG', `${name} must be an integer from 1, got: ${JSON.stringify(value)}`, {
     field: name,
-  });
-}
-
-/** Why a request cannot be a job: it is a step of a sequence. */
-export function sequenceRefusal(request: InferRequest): NereidError | undefined {
-  const { correlationId, sequenceStart, sequenceEnd } = request;
-  if (!sequenceStart && !sequenceEnd && (correlationId === 0n || correlationId === '')) return undefined;
-  return sequence('sequence_id');
-}
-
-function sequence(parameter: string): NereidError {
-  return new NereidError('UNSUPPORTED', `this version does not run sequences by jobs; leave '${parameter}' out`, {
-    field: `parameters.${parameter}`,
   });
 }

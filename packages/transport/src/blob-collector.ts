@@ -1,10 +1,10 @@
 import {
   type BlobTensor,
   type CarriedTensor,
+  isAnswerFor,
   isBlobTensor,
   type Message,
   type ProcessId,
-  senderOf,
 } from '@nereid/protocol';
 import type { BlobStore } from './blob-store.ts';
 import { forEachTensor, withTensors } from './message-tensors.ts';
@@ -59,7 +59,7 @@ function blobTensors(id: ProcessId, message: Message): readonly BlobTensor[] {
   forEachTensor(message, (tensor) => {
     if (isBlobTensor(tensor)) found = [...found, tensor];
   });
-  return found === NONE || message.kind === 'execute' || senderOf(message.id) === id ? found : NONE;
+  return found === NONE || message.kind === 'execute' || isAnswerFor(message.id, id) ? found : NONE;
 }
 
 function hasBlobs(id: ProcessId, message: Message): boolean {

@@ -1,6 +1,6 @@
 import { type Clock, type Log, settledWithin, type Timer } from '@nereid/runtime';
 import { type Job, UnrecoverableError, type Worker } from 'bullmq';
-import type { JobTaker, TakeOptions } from './jobs.ts';
+import type { JobTaker, TakenJob, TakeOptions } from './jobs.ts';
 
 export interface JobTakerParts {
   readonly clock: Clock;
@@ -80,7 +80,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     scheduleRenewal();
     if (isClosed()) return;
     if (job.deferredFailure !== undefined) void fail(id, job.deferredFailure, false);
-    else if (!options.taken({ id, data: job.data, createdMs: job.timestamp })) void putBack(id, 0);
+    else if (!options.taken(takenJob(id, job))) void putBack(id, 0);
   };
 
   /** The jobs that are there now, up to a number; how many there were. */
@@ -284,4 +284,8 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       return closing;
     },
   };
+}
+
+function takenJob(id: string, { data, timestamp, attemptsStarted }: Job): TakenJob {
+  return { id, data, createdMs: timestamp, starts: attemptsStarted };
 }

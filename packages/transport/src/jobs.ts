@@ -96,6 +96,8 @@ export interface TakenJob {
   readonly id: string;
   readonly data: unknown;
   readonly createdMs: number;
+  /** How often it was taken, by whomever, this time too. */
+  readonly starts: number;
 }
 
 /**

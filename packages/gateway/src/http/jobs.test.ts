@@ -237,7 +237,7 @@ describe('is refused before anything is queued', () => {
       400,
       /unexpected inference input 'X'/,
     ],
-    ['a sequence', body({ parameters: { sequence_id: 3, sequence_start: true } }), {}, '', 501, /sequences by jobs/],
+    ['a step of no sequence', body({ parameters: { sequence_index: 3 } }), {}, '', 400, /give its sequence_id/],
     ['an unknown model', body(), {}, '/v2/models/none/jobs', 404, /'none' is not found/],
     ['a model that did not load', body(), {}, '/v2/models/failed/jobs', 404, /no available versions/],
     ['an unknown version', body(), {}, 'VERSION', 404, /version 9 is not found/],
