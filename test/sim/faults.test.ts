@@ -2,36 +2,56 @@
  * Gateways, coordinators and workers over one Redis, under seeds that say what goes wrong: the real
  * roles on the real transport and directory, simulated connections, Redis, threads and clients.
  *
- * One seed again, or many: pnpm sim --seed 17 --seeds 1 [--mix none|single|storm] [--verbose]
+ * One seed again, or many: pnpm sim --seed 17 --seeds 1 [--mix none|single|storm] [--course sequences] [--verbose]
  */
 import { describe, expect, test } from 'vitest';
-import { SEEDS, SEEDS_COUNT, VERBOSE } from './seeds.ts';
-import { MIXES, type MixName, mixOf } from './sim-mixes.ts';
-import { LIMITED_MODELS, QUEUE_MODELS, STREAM_TRAFFIC } from './sim-models.ts';
+import { SEEDS_COUNT, seedsFrom, VERBOSE } from './seeds.ts';
+import { MIXES, type MixName, mixOf, targeted } from './sim-mixes.ts';
+import { LIMITED_MODELS, QUEUE_MODELS, SEQUENCE_MODELS, STREAM_TRAFFIC } from './sim-models.ts';
 import { type SimReport, type Simulation, simulate } from './simulate.ts';
 
 const MIX = process.env.NEREID_SIM_MIX as MixName | undefined;
+/** All by default. */
+const COURSE = process.env.NEREID_SIM_COURSE;
+const EACH_COMMIT = process.env.NEREID_SIM_SEEDS === undefined;
 
-interface Courses {
+interface Course {
   readonly name: string;
-  /** Of how many seeds one is run so. */
-  readonly every: number;
-  readonly course: (mix: MixName) => Pick<Simulation, 'models' | 'network' | 'traffic'>;
+  readonly seeds: number;
+  readonly course: (mix: MixName) => Partial<Simulation>;
 }
 
-const COURSES: readonly Courses[] = [
-  { name: 'with all kinds of models', every: 1, course: () => ({}) },
-  { name: 'with many streams', every: 10, course: () => ({ traffic: STREAM_TRAFFIC }) },
-  { name: 'with queues of all kinds', every: 5, course: () => ({ models: QUEUE_MODELS }) },
+const SEQUENCES_US = 4_000_000;
+
+const COURSES: readonly Course[] = [
+  { name: 'models', seeds: SEEDS_COUNT, course: () => ({}) },
+  { name: 'streams', seeds: SEEDS_COUNT / 10, course: () => ({ traffic: STREAM_TRAFFIC }) },
+  { name: 'queues', seeds: SEEDS_COUNT / 5, course: () => ({ models: QUEUE_MODELS }) },
   // A lost notice costs who waits for resources a second: as many as elsewhere would be an overload.
   {
-    name: 'with a rate limiter',
-    every: 5,
+    name: 'limits',
+    seeds: SEEDS_COUNT / 5,
     course: (mix) => ({ models: LIMITED_MODELS, network: { noticeLossShare: mix === 'none' ? 0 : 0.02 } }),
   },
+  {
+    name: 'sequences',
+    seeds: EACH_COMMIT ? 2 * SEEDS_COUNT : SEEDS_COUNT,
+    course: () => ({ models: SEQUENCE_MODELS, trafficUs: SEQUENCES_US }),
+  },
+  {
+    name: 'handovers',
+    seeds: SEEDS_COUNT / 5,
+    course: (mix) => ({
+      models: SEQUENCE_MODELS,
+      trafficUs: SEQUENCES_US,
+      keepsSequences: true,
+      network: { slowShare: 0 },
+      mix: targeted(mix, ['kill', 'kill', 'join'], ['coordinator']),
+    }),
+  },
 ];
-const RUNS = COURSES.flatMap(({ name, every, course }) =>
-  SEEDS.slice(0, Math.ceil(SEEDS_COUNT / every)).map((seed) => ({ name, seed, course })),
+const RUNS = COURSES.filter(({ name }) => COURSE === undefined || COURSE === name).flatMap(({ name, seeds, course }) =>
+  seedsFrom(COURSE === undefined ? Math.ceil(seeds) : SEEDS_COUNT).map((seed) => ({ name, seed, course })),
 );
 
 const totals: Record<string, number> = {};
@@ -49,16 +69,16 @@ const SEED_TIMEOUT_MS = 60_000;
 
 describe('what must hold, holds', () => {
   test.each(RUNS)(
-    '$name, seed $seed',
+    'with $name, seed $seed',
     async ({ name, seed, course }) => {
       const mix = MIX ?? mixOf(seed);
       const notes: string[] = [];
       const report = await simulate({ seed, mix: MIXES[mix], ...course(mix), note: (text) => notes.push(text) });
       count(report);
       if (VERBOSE)
-        console.log([`${name}, seed ${seed}, ${mix}: ${JSON.stringify(report.counts)}`, ...notes].join('\n  '));
+        console.log([`with ${name}, seed ${seed}, ${mix}: ${JSON.stringify(report.counts)}`, ...notes].join('\n  '));
       const failures = report.violations.map(({ check, text }) => `${check} ${text}`);
-      const again = `again with: pnpm sim --seed ${seed} --seeds 1 --mix ${mix}`;
+      const again = `again with: pnpm sim --seed ${seed} --seeds 1 --mix ${mix} --course ${name}`;
       expect(failures, `${again}\n${notes.join('\n')}\n`).toEqual([]);
     },
     SEED_TIMEOUT_MS,
@@ -72,11 +92,12 @@ describe('what must hold, holds', () => {
 
   test('all kinds of outcomes came up', () => {
     if (VERBOSE || SEEDS_COUNT > 100) console.log({ ...totals, longestWaitUs });
-    if (SEEDS_COUNT >= 100 && MIX === undefined)
+    if (SEEDS_COUNT >= 100 && MIX === undefined && COURSE === undefined)
       expect(totals).toMatchObject({
         ok: expect.any(Number),
         UNAVAILABLE: expect.any(Number),
         stream_broken: expect.any(Number),
+        sequence_lost: expect.any(Number),
       });
   });
 });

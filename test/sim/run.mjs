@@ -4,15 +4,17 @@ import { fileURLToPath } from 'node:url';
 import { commandOptions } from '../command-options.mjs';
 
 // Simulates the cluster under any number of seeds:
-//   pnpm sim [--seed N] [--seeds M] [--mix none|single|storm] [--verbose]
+//   pnpm sim [--seed N] [--seeds M] [--mix none|single|storm] [--course NAME] [--verbose]
+// A course is what runs under the seeds: models, streams, queues, limits, sequences or handovers; without one, each has its share.
 // Each seed that fails prints the command that repeats it. The exit code is 1 if any failed.
 
 const { values } = commandOptions({
-  usage: 'pnpm sim [--seed N] [--seeds M] [--mix none|single|storm] [--verbose]',
+  usage: 'pnpm sim [--seed N] [--seeds M] [--mix none|single|storm] [--course NAME] [--verbose]',
   options: {
     seed: { type: 'string', default: '1' },
     seeds: { type: 'string', default: '100' },
     mix: { type: 'string' },
+    course: { type: 'string' },
     verbose: { type: 'boolean', default: false },
   },
 });
@@ -23,8 +25,15 @@ if (values.mix !== undefined && !['none', 'single', 'storm'].includes(values.mix
   fail(`--mix takes none, single or storm, not '${values.mix}'`);
 }
 
+const COURSES = ['models', 'streams', 'queues', 'limits', 'sequences', 'handovers'];
+if (values.course !== undefined && !COURSES.includes(values.course)) {
+  fail(`--course takes ${COURSES.join(', ')}, not '${values.course}'`);
+}
+
 /** The cluster; a queue, the rate limiters and the rule for sequences by themselves. */
-const FILES = ['faults', 'queues', 'limiters', 'sequence-queues'].map((name) => `test/sim/${name}.test.ts`);
+const FILES = (values.course === undefined ? ['faults', 'queues', 'limiters', 'sequence-queues'] : ['faults']).map(
+  (name) => `test/sim/${name}.test.ts`,
+);
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const { status } = spawnSync(
@@ -37,6 +46,7 @@ const { status } = spawnSync(
       NEREID_SIM_SEED: values.seed,
       NEREID_SIM_SEEDS: values.seeds,
       ...(values.mix === undefined ? {} : { NEREID_SIM_MIX: values.mix }),
+      ...(values.course === undefined ? {} : { NEREID_SIM_COURSE: values.course }),
       ...(values.verbose ? { NEREID_SIM_VERBOSE: '1' } : {}),
     },
   },

@@ -2,7 +2,9 @@
 
 export const FIRST_SEED = Number(process.env.NEREID_SIM_SEED ?? 1);
 export const SEEDS_COUNT = Number(process.env.NEREID_SIM_SEEDS ?? 100);
-export const SEEDS: readonly number[] = Array.from({ length: SEEDS_COUNT }, (_, index) => FIRST_SEED + index);
+export const seedsFrom = (count: number): readonly number[] =>
+  Array.from({ length: count }, (_, index) => FIRST_SEED + index);
+export const SEEDS: readonly number[] = seedsFrom(SEEDS_COUNT);
 export const VERBOSE = process.env.NEREID_SIM_VERBOSE === '1';
 
 export interface Search {

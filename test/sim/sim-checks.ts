@@ -13,6 +13,8 @@ import {
   QUEUE_FULL,
 } from '@nereid/protocol';
 import type { Transport } from '@nereid/transport';
+import { describeStep, judgeStep, type SimStep, type StepFate } from './sequence-steps.ts';
+import { createSequenceWatch, type SequenceWatch } from './sequence-watch.ts';
 import { RESOURCES, simModel, valuesOf } from './sim-models.ts';
 import type { ModelRun } from './sim-thread.ts';
 
@@ -20,13 +22,14 @@ import type { ModelRun } from './sim-thread.ts';
 export type CheckName =
   | 'S1'
   | 'S2'
+  | 'S3'
   | 'S4'
   | 'S6'
   | 'L1'
   | 'L3'
   | 'batch'
   | 'crash'
-  /** Of a queue: its order, its levels, its times and its limits; that what is over stays over. */
+  /** Of a queue: its order, its levels, its times and its limits; that what is over stays over. Of a sequence: the order of its answers. */
   | 'order'
   | 'priority'
   | 'timeout'
@@ -44,12 +47,17 @@ export interface Violation {
 }
 
 export interface SentRequest {
+  /** Of its elements; a step that is sent again keeps it. */
   readonly token: number;
+  /** Undefined where it is of no sequence. */
+  readonly step: SimStep | undefined;
   readonly model: string;
   readonly version: string;
   readonly shape: readonly number[];
   readonly gateway: ProcessId;
   readonly sentUs: number;
+  /** A step that its gateway does not take. */
+  refused: boolean;
   cancelled: boolean;
   /** The client waits no longer: its gateway died. */
   broken: boolean;
@@ -57,6 +65,8 @@ export interface SentRequest {
   late: boolean;
   outcome: Outcome | undefined;
   answeredUs: number | undefined;
+  /** Of a step that was answered. */
+  fate: StepFate | undefined;
 }
 
 export interface SimChecks {
@@ -70,6 +80,8 @@ export interface SimChecks {
   crashed(run: ModelRun): void;
   /** The one outcome, or the end of a stream. */
   answered(request: SentRequest, outcome: Outcome): void;
+  /** What workers still keep of sequences, in words. */
+  readonly sequencesLeft: SequenceWatch['left'];
   /** What is wrong with an answer, in words. */
   wrongAnswer(request: SentRequest, outcome: Extract<Outcome, { ok: true }>): string | undefined;
 }
@@ -77,6 +89,8 @@ export interface SimChecks {
 export interface ChecksOptions {
   /** True where nothing goes wrong, so that no request may reach its model twice. */
   readonly once: boolean;
+  /** True where no sequence may be lost. */
+  readonly keeps: boolean;
   readonly nowUs: () => number;
   /** Errors that a request may end with beside those of its model and of its own cancel. */
   readonly allowed: (code: string, text: string) => boolean;
@@ -92,7 +106,7 @@ const CRASHES_MAX = 2;
 /** What takes longer is sent again, and runs again if that comes when it has just ended (R25). */
 const RESEND_US = 1_000_000;
 
-export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChecks {
+export function createSimChecks({ nowUs, once, keeps, allowed }: ChecksOptions): SimChecks {
   const running = new Set<ModelRun>();
   const violations: Violation[] = [];
   const runs = new Map<number, number>();
@@ -102,6 +116,8 @@ export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChe
     if (violations.filter((violation) => violation.check === check).length < VIOLATIONS_MAX)
       violations.push({ check, text: `${(nowUs() / 1e6).toFixed(6)} s: ${text}` });
   };
+
+  const sequences = createSequenceWatch(fail);
 
   const checkBatch = (worker: ProcessId, execute: ExecuteMessage) => {
     const { model, version, entries } = execute;
@@ -128,12 +144,19 @@ export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChe
       const fence = createFenceCheck(id, fail);
       return watched(transport, {
         received(message) {
-          if (message.kind === 'execute') checkBatch(id, message);
+          if (message.kind === 'execute') {
+            checkBatch(id, message);
+            sequences.received(id, message);
+          }
           fence.received(message);
         },
-        sent: fence.sent,
+        sent(message) {
+          fence.sent(message);
+          sequences.sent(message);
+        },
       });
     },
+    sequencesLeft: sequences.left,
     wrongAnswer,
     ran(run) {
       const { worker, model, version, rows, tokens } = run;
@@ -169,6 +192,16 @@ export function createSimChecks({ nowUs, once, allowed }: ChecksOptions): SimChe
       if (request.outcome !== undefined) fail('S1', `${what} got a second outcome`);
       request.outcome = outcome;
       request.answeredUs = nowUs();
+      if (request.step !== undefined) {
+        const { fate, wrong } = judgeStep(request.step, request, outcome, {
+          healthy: once,
+          keeps: once || keeps,
+          allowed,
+        });
+        request.fate = fate;
+        if (wrong !== undefined) fail(wrong.check, `${describeStep(request.step)} at ${request.gateway} ${wrong.text}`);
+        if (!outcome.ok) return;
+      }
       if (outcome.ok) {
         if (simModel(request.model).streams) return;
         const wrong = wrongAnswer(request, outcome);

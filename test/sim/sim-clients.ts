@@ -1,29 +1,24 @@
-/** Clients of a simulation's gateways: requests in a steady stream and in bursts, some given up, some with a deadline. */
+/** Clients of a simulation's gateways: requests in a steady stream and in bursts, some given up, some with a deadline; and sequences. */
 import type { Random } from '@nereid/runtime';
-import type { SentRequest, SimChecks } from './sim-checks.ts';
-import type { Member, SimCluster } from './sim-cluster.ts';
-import { between, pick, type SimModel, simModel, simRequest } from './sim-models.ts';
-import { readStream } from './sim-reader.ts';
-import type { SimWorld } from './sim-world.ts';
+import { createSequenceClients } from './sequence-clients.ts';
+import type { SequenceKind } from './sequence-steps.ts';
+import { type Asking, type AskingOptions, createAsking, DEADLINE_US } from './sim-asking.ts';
+import type { SentRequest } from './sim-checks.ts';
+import { between, pick, type SimModel, simRequest } from './sim-models.ts';
+import type { ClientContract } from './switches.ts';
 
-/** A client that has waited for so long gives up: what L3 forbids after a single fault. */
-export const DEADLINE_US = 8_000_000;
 const DEADLINE_SHARE = 0.8;
 const CANCEL_SHARE = 0.08;
 const CANCEL_US_MAX = 400_000;
 const GAP_US_MAX = 25_000;
 
-export interface ClientsOptions {
-  readonly world: SimWorld;
+export interface ClientsOptions extends AskingOptions {
   readonly random: Random;
-  readonly cluster: SimCluster;
-  readonly checks: SimChecks;
-  /** Whether a request may run into its deadline. */
-  readonly lateAllowed: boolean;
-  /** All that there are. */
-  readonly models: readonly SimModel[];
   /** Models that are asked, each as often as it stands here. */
   readonly traffic: readonly SimModel[];
+  readonly contract: ClientContract;
+  /** As of SequenceClientsOptions. */
+  readonly kinds?: readonly SequenceKind[];
 }
 
 export interface SimClients {
@@ -33,112 +28,50 @@ export interface SimClients {
   burst(requests: number): void;
   /** Requests that somebody waits for. */
   waiting(): readonly SentRequest[];
-}
-
-/** True where the gateway has been told of every model, so that it knows what exists. */
-export function knowsModels({ gateway }: Member, models: readonly SimModel[]): boolean {
-  return models.every(({ name, versions }) => versions.every((version) => gateway?.modelReady(name, version)));
+  readonly early: Asking['early'];
+  /** True once nobody waits and no more comes. */
+  over(): boolean;
 }
 
 export function createSimClients(options: ClientsOptions): SimClients {
-  const { world, random, cluster, checks, lateAllowed, models, traffic } = options;
-  const sent: SentRequest[] = [];
-  const waiting = new Set<SentRequest>();
-  const known = new Set<Member>();
-
-  const knowing = () => {
-    const gateways = cluster.living('gateway');
-    for (const member of gateways) if (!known.has(member) && knowsModels(member, models)) known.add(member);
-    return gateways.filter((member) => known.has(member));
-  };
-
-  /** Runs as an event of the gateway's process. */
-  const ask = (member: Member, request: SentRequest, body: ReturnType<typeof simRequest>) => {
-    const leave = new AbortController();
-    const giveUp = (us: number, mark: () => void) =>
-      member.process.at(world.nowUs() + us, () => {
-        if (!waiting.has(request)) return;
-        mark();
-        leave.abort();
-      });
-    const cancel =
-      random.next() < CANCEL_SHARE
-        ? giveUp(random.next() ** 3 * CANCEL_US_MAX, () => {
-            request.cancelled = true;
-          })
-        : undefined;
-    const deadline = random.next() < DEADLINE_SHARE ? giveUp(DEADLINE_US, () => beLate(request)) : undefined;
-    void outcomeOf(member, request, body, leave.signal)?.then((outcome) => {
-      cancel?.cancel();
-      deadline?.cancel();
-      waiting.delete(request);
-      checks.answered(request, outcome);
-    });
-  };
-
-  const outcomeOf = (
-    { gateway }: Member,
-    request: SentRequest,
-    body: ReturnType<typeof simRequest>,
-    signal: AbortSignal,
-  ) => {
-    if (gateway === undefined || !simModel(body.modelName).streams) return gateway?.infer(body, signal);
-    return readStream(request, gateway.inferStream(body, signal), checks);
-  };
-
-  const beLate = (request: SentRequest) => {
-    request.late = true;
-    request.cancelled = true;
-    if (!lateAllowed) {
-      const sentS = (request.sentUs / 1e6).toFixed(6);
-      checks.fail(
-        'L3',
-        `request ${request.token} to ${request.model} at ${request.gateway}, sent at ${sentS} s, is late`,
-      );
-    }
-  };
+  const { world, random, traffic } = options;
+  const asking = createAsking(options);
+  const stateless = traffic.filter(({ idleUs }) => idleUs === undefined);
+  const sequences = createSequenceClients({
+    ...options,
+    asking,
+    traffic: traffic.filter(({ idleUs }) => idleUs !== undefined),
+  });
 
   const send = () => {
-    const gateways = knowing();
+    const gateways = asking.gateways();
     if (gateways.length === 0) return;
     const member = pick(random, gateways);
-    const token = sent.length + 1;
-    const body = simRequest(random, token, traffic);
-    const request: SentRequest = {
-      token,
-      model: body.modelName,
-      version: body.modelVersion,
-      shape: body.inputs[0]?.shape ?? [],
-      gateway: member.id,
-      sentUs: world.nowUs(),
-      cancelled: false,
-      broken: false,
-      late: false,
-      outcome: undefined,
-      answeredUs: undefined,
-    };
-    sent.push(request);
-    waiting.add(request);
-    member.process.onKill(() => {
-      // The client sees its connection end.
-      request.broken = waiting.delete(request);
-    });
-    member.process.at(world.nowUs(), () => ask(member, request, body));
+    const token = asking.nextToken();
+    const body = simRequest(random, token, stateless);
+    asking.ask(member, body, { token, step: undefined }, () => ({
+      cancelUs: random.next() < CANCEL_SHARE ? random.next() ** 3 * CANCEL_US_MAX : undefined,
+      deadlineUs: random.next() < DEADLINE_SHARE ? DEADLINE_US : undefined,
+    }));
   };
 
   return {
-    sent,
+    sent: asking.sent,
+    early: asking.early,
     start(untilUs) {
       const goOn = () => {
         if (world.nowUs() >= untilUs) return;
         send();
         world.at(world.nowUs() + between(random, 0, GAP_US_MAX), goOn);
       };
-      goOn();
+      if (stateless.length > 0) goOn();
+      sequences.start(untilUs);
     },
     burst(requests) {
-      for (let count = 0; count < requests; count++) send();
+      if (stateless.length > 0) for (let count = 0; count < requests; count++) send();
+      sequences.burst(requests);
     },
-    waiting: () => [...waiting],
+    waiting: () => [...asking.waiting],
+    over: () => asking.waiting.size === 0 && sequences.live === 0,
   };
 }

@@ -2,7 +2,7 @@
 import { decodeModelConfig, encodeModelConfig, LIMITS, type ModelRecord } from '@nereid/config';
 import { type Coordinator, createCoordinator } from '@nereid/coordinator';
 import { createGateway, type Gateway } from '@nereid/gateway';
-import type { ProcessId } from '@nereid/protocol';
+import type { Outcome, ProcessId } from '@nereid/protocol';
 import { createLog, createRegistry, type Random, seededRandom } from '@nereid/runtime';
 import {
   type BlobOptions,
@@ -61,6 +61,8 @@ export interface ClusterOptions {
   /** Counted up by a reload: what is in the repositories now. */
   readonly build: (model: string) => number;
   readonly msLeft?: number;
+  /** A gateway has the answer to the request of that name. */
+  readonly answered: (gateway: ProcessId, request: string, outcome: Outcome) => void;
   /** Nothing goes wrong. */
   readonly healthy: boolean;
 }
@@ -127,7 +129,7 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
     const watched = watch(role, id, redisTransport, () => directory);
     const saying =
       role === 'gateway' && options.msLeft !== undefined ? sayingTimeLeft(watched, options.msLeft) : watched;
-    const transport = switches.transport(role, saying);
+    const transport = switches.transport(role, switches.early(role, saying, options.answered));
     const remote = createRedisDirectory<ModelRecord>({ ...lane, encode: encodeRecord, decode: decodeRecord });
     // As server/lane.ts: nobody is to hear of a mailbox that Redis does not know yet.
     const directory: RedisDirectory<ModelRecord> = {
@@ -265,6 +267,7 @@ function startCoordinator({
   build,
   settings,
   models,
+  switches,
 }: RoleContext): RunningRole {
   const coordinator = createCoordinator({
     id,
@@ -275,7 +278,7 @@ function startCoordinator({
     registry: createRegistry(),
     reader: {
       folders: async () => models.map(({ name }) => ({ name, conflict: null })),
-      read: async (name) => modelSource(name, build(name)),
+      read: async (name) => modelSource(name, build(name), !switches.off.has('R37')),
       directory: async () => '',
       versions: async (name) => modelSource(name, build(name)).versions,
     },

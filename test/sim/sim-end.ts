@@ -25,13 +25,15 @@ const EXPIRY_US = 13_000_000;
 /** A worker goes by another id once its registration has lapsed. */
 const idOf = ({ id, worker }: Member) => worker?.id ?? id;
 
-export async function becomesQuiet({ world, cluster, redis, fail }: Course): Promise<boolean> {
-  const left = () =>
-    cluster.living().flatMap((member) => {
+export async function becomesQuiet({ world, cluster, redis, fail, sequencesLeft }: Course): Promise<boolean> {
+  const left = () => [
+    ...sequencesLeft(cluster.living('worker').map(idOf)),
+    ...cluster.living().flatMap((member) => {
       const unread = redis.list(KEYS.mailbox(idOf(member))).length;
       const what = unread === 0 ? member.busy() : [...member.busy(), `${unread} unread messages`];
       return what.map((text) => `${member.id}: ${text}`);
-    });
+    }),
+  ];
   await world.run(world.nowUs() + CALM_US);
   // Of whomever, dead or alive; what is still run for those that died puts down more.
   const blobs = () => redis.keys().filter((key) => key.startsWith(BLOBS));

@@ -27,6 +27,10 @@ export interface SimModel {
   readonly refuses: boolean;
   /** What each execution needs of RESOURCES. */
   readonly needs: Readonly<Record<string, number>>;
+  /** Of a model that keeps sequences: how long one may be without a step. */
+  readonly idleUs?: number;
+  /** In place of ROWS_MAX. */
+  readonly maxBatchSize?: number;
 }
 
 const STEADY = {
@@ -157,6 +161,61 @@ export const QUEUE_MODELS: readonly SimModel[] = [
   },
 ];
 
+const CONTROLS = `control_input [
+  { name: "START" control [ { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } ] },
+  { name: "READY" control [ { kind: CONTROL_SEQUENCE_READY int32_false_true: [ 0, 1 ] } ] }
+]`;
+
+/** Models that keep sequences; each answers a step with the tokens of all that its sequence had so far. */
+export const SEQUENCE_MODELS: readonly SimModel[] = [
+  {
+    ...STEADY,
+    name: 'direct',
+    instances: 2,
+    config: `sequence_batching { max_sequence_idle_microseconds: 900000 direct { } ${CONTROLS} }`,
+    maxBatchSize: 2,
+    batchRowsMax: 2,
+    runUsMin: 500,
+    runUsMax: 6_000,
+    idleUs: 900_000,
+    weight: 3,
+  },
+  {
+    ...STEADY,
+    name: 'oldest',
+    config: `sequence_batching {
+      max_sequence_idle_microseconds: 700000
+      oldest { max_candidate_sequences: 4 preferred_batch_size: [ 2 ] max_queue_delay_microseconds: 3000 }
+      ${CONTROLS}
+    }`,
+    maxBatchSize: 3,
+    batchRowsMax: 3,
+    runUsMin: 1_000,
+    runUsMax: 10_000,
+    idleUs: 700_000,
+    weight: 3,
+  },
+  {
+    ...STEADY,
+    name: 'fickle',
+    versions: ['1', '2'],
+    instances: 2,
+    config: `sequence_batching {
+      max_sequence_idle_microseconds: 800000
+      oldest { max_candidate_sequences: 3 }
+      ${CONTROLS}
+    }`,
+    maxBatchSize: 4,
+    batchRowsMax: 4,
+    runUsMin: 500,
+    runUsMax: 30_000,
+    throwShare: 0.03,
+    crashShare: 0.01,
+    idleUs: 800_000,
+    weight: 2,
+  },
+];
+
 const STREAM_LENGTH_MAX = 9;
 
 /** How many answers a request gets; none is one of them. */
@@ -165,14 +224,19 @@ export function streamLength(token: number): number {
 }
 
 export function simModel(name: string): SimModel {
-  const model = [...SIM_MODELS, ...LIMITED_MODELS, ...QUEUE_MODELS].find((candidate) => candidate.name === name);
+  const model = [...SIM_MODELS, ...LIMITED_MODELS, ...QUEUE_MODELS, ...SEQUENCE_MODELS].find(
+    (candidate) => candidate.name === name,
+  );
   if (model === undefined) throw new Error(`no model '${name}'`);
   return model;
 }
 
-/** `build` tells two loads of a model apart. */
-export function modelSource(name: string, build: number): ModelSource {
-  const { config, instances, versions, streams, needs } = simModel(name);
+const IDLE_LIMIT = /(?<=max_sequence_idle_microseconds: )\d+/;
+const NEVER_US = 1e12;
+
+/** `build` tells two loads of a model apart; `idleEnds` false: no sequence ends for being idle. */
+export function modelSource(name: string, build: number, idleEnds = true): ModelSource {
+  const { config, instances, versions, streams, needs, idleUs, maxBatchSize = ROWS_MAX } = simModel(name);
   const resources = Object.entries(needs).map(
     ([resource, count]) =>
       `resources { name: "${resource}" count: ${count} global: ${RESOURCES[resource]?.global === true} }`,
@@ -181,13 +245,14 @@ export function modelSource(name: string, build: number): ModelSource {
   const ofStreams = streams
     ? ['RUN', 'CHUNK'].map((output) => `output { name: "${output}" data_type: TYPE_INT32 dims: [ 1 ] }`).join(' ')
     : '';
+  const ofSequences = idleUs === undefined ? '' : 'output { name: "STATE" data_type: TYPE_INT32 dims: [ -1 ] }';
   const text = `
-    name: "${name}" backend: "javascript" max_batch_size: ${ROWS_MAX}
+    name: "${name}" backend: "javascript" max_batch_size: ${maxBatchSize}
     input { name: "A" data_type: TYPE_INT32 dims: [ -1 ] }
     output [ { name: "B" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "VERSION" data_type: TYPE_INT32 dims: [ 1 ] } ]
-    ${ofStreams}
+    ${ofStreams} ${ofSequences}
     instance_group { name: "${name}_0" count: ${instances} kind: KIND_CPU ${rateLimiter} }
-    ${config}`;
+    ${idleEnds ? config : config.replace(IDLE_LIMIT, `${NEVER_US}`)}`;
   return {
     name,
     directory: '',

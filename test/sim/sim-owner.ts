@@ -53,8 +53,9 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
   const keyOf = (model: string, epoch: number) => `${model}/${epoch}/${build(model)}`;
 
   const watchedOf = (model: string, epoch: number): Watched | undefined => {
-    // Of several versions each has a queue of its own, and which one serves a request is not said.
-    if (simModel(model).versions.length > 1) return undefined;
+    const { versions, idleUs } = simModel(model);
+    // Of several versions each has a queue of its own, and which one serves a request is not said. Sequences have another rule.
+    if (versions.length > 1 || idleUs !== undefined) return undefined;
     const key = keyOf(model, epoch);
     const known = all.get(key);
     if (known !== undefined) return known;

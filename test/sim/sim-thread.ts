@@ -7,14 +7,23 @@ import { type BatchTiming, CANCELLED, NereidError } from '@nereid/protocol';
 import type { Random, Timer } from '@nereid/runtime';
 import type { SpawnThread } from '@nereid/worker';
 import { openBatch } from '../../packages/worker/src/batch-frame.ts';
-import type { InstanceOrder, InstanceReport, InstanceSetup } from '../../packages/worker/src/instance-messages.ts';
+import type {
+  InstanceOrder,
+  InstanceReport,
+  InstanceSetup,
+  RequestDetail,
+  RunOutcome,
+} from '../../packages/worker/src/instance-messages.ts';
 import { packResult } from '../../packages/worker/src/result-frame.ts';
 import { between, bytesOf, type SimModel, simModel, valuesOf } from './sim-models.ts';
 import { startStreams } from './sim-stream.ts';
 import type { SimProcess } from './sim-world.ts';
 
 type Thread = ReturnType<SpawnThread>;
-type OpenedBatch = ReturnType<typeof openBatch>;
+interface OpenedBatch extends ReturnType<typeof openBatch> {
+  /** Of a model that keeps sequences. */
+  readonly details: readonly RequestDetail[];
+}
 
 /** A batch as it reaches a model. */
 export interface ModelRun {
@@ -35,6 +44,10 @@ export interface ThreadsOptions {
 }
 
 const LOAD_US_MAX = 30_000;
+const NO_SLOT = -1;
+/** In place of tokens: a step came first that is no START; a step whose elements differ. */
+const NO_START = -1;
+const MIXED = -2;
 /** Runs are told apart by a number below this. */
 const RUNS = 2 ** 31;
 
@@ -53,6 +66,8 @@ function startThread(setup: InstanceSetup, { process, random, ran, crashed }: Th
   const { signature, version } = setup;
   const model = simModel(setup.config.name);
   const waiting: OpenedBatch[] = [];
+  /** Of a model that keeps sequences: the tokens of the steps that each slot has had. */
+  const states = new Map<number, readonly number[]>();
   const cancelled = new Map<number, Set<number>>();
   let onExit: (code: number) => void = () => {};
   let port: MessagePort | undefined;
@@ -100,6 +115,28 @@ function startThread(setup: InstanceSetup, { process, random, ran, crashed }: Th
     report(frame, [frame]);
   };
 
+  /** Each step's answer tells of all that its slot has had since the START. */
+  const takeSteps = (opened: OpenedBatch, runUs: number) => {
+    const [input] = opened.joined;
+    const length = input?.shape[1] ?? 0;
+    const outcomes = tokensOf(opened).map((token, position): RunOutcome => {
+      const [, , start = false, , , , , , slot = NO_SLOT] = opened.details[position] ?? [];
+      // What no START began is to be seen in the answer.
+      const before = start ? [] : (states.get(slot) ?? [NO_START]);
+      const state = [...before, token === 'mixed' ? MIXED : token];
+      states.set(slot, state);
+      const column = (name: string, values: readonly number[]) =>
+        ({ name, datatype: 'INT32', shape: [1, values.length], data: bytesOf(values) }) as const;
+      const outputs = [
+        column('B', Array(length).fill(token)),
+        column('VERSION', [Number(version)]),
+        column('STATE', state),
+      ];
+      return { ok: true, parameters: {}, outputs };
+    });
+    report({ kind: 'outcomes', sequence: opened.sequence, executed: true, timing: timing(runUs), outcomes });
+  };
+
   const fail = (opened: OpenedBatch, executed: boolean, runUs: number, code: 'INTERNAL' | 'CANCELLED') => {
     const error = code === 'CANCELLED' ? CANCELLED : { code, message: 'the model threw' };
     const outcomes = opened.rows.map(() => ({ ok: false, error }) as const);
@@ -113,7 +150,10 @@ function startThread(setup: InstanceSetup, { process, random, ran, crashed }: Th
       crash(opened);
       return;
     }
-    if (random.next() < model.throwShare) fail(opened, true, runUs, 'INTERNAL');
+    if (random.next() < model.throwShare) {
+      for (const [, , start, , , , , , slot] of opened.details) if (start) states.set(slot, []);
+      fail(opened, true, runUs, 'INTERNAL');
+    } else if (model.idleUs !== undefined) takeSteps(opened, runUs);
     else answer(opened, runUs);
     next();
   };
@@ -166,8 +206,8 @@ function startThread(setup: InstanceSetup, { process, random, ran, crashed }: Th
   };
 
   const take = (order: InstanceOrder) => {
-    if (order instanceof ArrayBuffer) waiting.push(openBatch(signature, order));
-    else if (!('kind' in order)) waiting.push(openBatch(signature, order[0]));
+    if (order instanceof ArrayBuffer) waiting.push({ ...openBatch(signature, order), details: [] });
+    else if (!('kind' in order)) waiting.push({ ...openBatch(signature, order[0]), details: order[1] });
     else if (order.kind === 'cancel') {
       const positions = cancelled.get(order.sequence) ?? new Set();
       cancelled.set(order.sequence, positions.add(order.position));

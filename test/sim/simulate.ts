@@ -1,8 +1,10 @@
 /** One simulation: a cluster under a seed and a mix of faults, from its start to its end, with all checks. */
 import { type Random, seededRandom } from '@nereid/runtime';
 import type { Role } from '@nereid/transport';
-import { createSimChecks, type Violation } from './sim-checks.ts';
-import { createSimClients, knowsModels, type SimClients } from './sim-clients.ts';
+import type { SequenceKind } from './sequence-steps.ts';
+import { knowsModels } from './sim-asking.ts';
+import { createSimChecks, type SimChecks, type Violation } from './sim-checks.ts';
+import { createSimClients, type SimClients } from './sim-clients.ts';
 import { type ClusterSettings, createSimCluster, type SimCluster } from './sim-cluster.ts';
 import type { SimNetwork } from './sim-connector.ts';
 import { becomesQuiet, endsInOrder } from './sim-end.ts';
@@ -31,8 +33,14 @@ export interface Simulation {
   readonly models?: readonly SimModel[];
   /** Models that are asked, each as often as it stands here; all by default. */
   readonly traffic?: readonly SimModel[];
+  /** Kinds of clients that send sequences, each as often as it stands here, in place of all. */
+  readonly clients?: readonly SequenceKind[];
   /** Whether larger tensors go beside their messages, in place of what the seed says. */
   readonly blobs?: boolean;
+  /** Whether what goes wrong may end no sequence. */
+  readonly keepsSequences?: boolean;
+  /** How long clients begin new things. */
+  readonly trafficUs?: number;
   /** What gateways say that each request has left; they say nothing by default, as their clients give no deadline. */
   readonly msLeft?: number;
   /** Makes things go wrong by plan; called when the traffic starts. */
@@ -68,6 +76,7 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
   const checks = createSimChecks({
     nowUs: world.nowUs,
     once: mix.faults === 'none',
+    keeps: simulation.keepsSequences === true,
     // A model that is being loaded anew is not there, as Triton says it; one whose worker is away is not ready.
     allowed: (code, text) =>
       mix.faults !== 'none' && (code === 'UNAVAILABLE' || text.endsWith('has no available versions')),
@@ -99,9 +108,10 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
     settings: settingsOf(random, simulation),
     models,
     healthy: mix.faults === 'none',
+    answered: (gateway, request, outcome) => clients.early(gateway, Number(request), outcome),
     ...(simulation.msLeft === undefined ? {} : { msLeft: simulation.msLeft }),
   });
-  const clients = createSimClients({
+  const clients: SimClients = createSimClients({
     world,
     random,
     cluster,
@@ -109,6 +119,9 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
     lateAllowed: mix.faults === 'storm',
     models,
     traffic: simulation.traffic ?? trafficOf(models),
+    contract: switches.contract,
+    failsAlone: switches.off.has('R19'),
+    ...(simulation.clients === undefined ? {} : { kinds: simulation.clients }),
   });
   const reload = (model: string) => {
     builds.set(model, build(model) + 1);
@@ -132,16 +145,18 @@ export async function simulate(simulation: Simulation): Promise<SimReport> {
     reload,
     note: (text) => note(`${(world.nowUs() / 1e6).toFixed(6)} s: ${text}`),
   });
-  const course: Course = { world, redis, cluster, clients, models, fail: checks.fail };
+  const { fail, sequencesLeft } = checks;
+  const course: Course = { world, redis, cluster, clients, models, fail, sequencesLeft };
 
   startAll(cluster, simulation.sizes ?? sizesOf(random));
   if (await becomesReady(course)) {
     const fromUs = world.nowUs();
-    const untilUs = fromUs + TRAFFIC_US;
+    const trafficUs = simulation.trafficUs ?? TRAFFIC_US;
+    const untilUs = fromUs + trafficUs;
     clients.start(untilUs);
     simulation.plan?.(course);
     if (mix.faults === 'storm') faults.storm(fromUs, untilUs, FAULT_GAP_US);
-    if (mix.faults === 'single') faults.once(between(random, fromUs + TRAFFIC_US / 4, fromUs + TRAFFIC_US / 2));
+    if (mix.faults === 'single') faults.once(between(random, fromUs + trafficUs / 4, fromUs + trafficUs / 2));
     await world.run(untilUs);
     if ((await drains(course)) && (await becomesQuiet(course))) await endsInOrder(course);
   }
@@ -156,17 +171,20 @@ export interface Course {
   readonly clients: SimClients;
   readonly models: readonly SimModel[];
   readonly fail: (check: Violation['check'], text: string) => void;
+  readonly sequencesLeft: SimChecks['sequencesLeft'];
 }
 
 /** Of every third seed the larger requests and answers go beside their messages. */
 const BLOB_SEEDS = 3;
 const SIM_BLOB_BYTES = 24;
 
-function settingsOf(random: Random, { seed, blobs, mix: { faults } }: Simulation): ClusterSettings {
+function settingsOf(random: Random, { seed, blobs, keepsSequences, mix: { faults } }: Simulation): ClusterSettings {
+  // What finds no room ends its sequence.
+  const isTight = faults === 'storm' && keepsSequences !== true;
   return {
     controlMode: pick(random, ['explicit', 'explicit', 'none']),
-    mailbox_messages_max: faults === 'storm' ? pick(random, [1_000, 1_000, 30]) : 1_000,
-    queue_max: faults === 'storm' ? pick(random, [1_000, 1_000, 20]) : 1_000,
+    mailbox_messages_max: isTight ? pick(random, [1_000, 1_000, 30]) : 1_000,
+    queue_max: isTight ? pick(random, [1_000, 1_000, 20]) : 1_000,
     heldShare: pick(random, [1, 1, 0.6]),
     inline_bytes_max: (blobs ?? seed % BLOB_SEEDS === 0) ? SIM_BLOB_BYTES : Number.POSITIVE_INFINITY,
   };
@@ -201,18 +219,20 @@ async function becomesReady({ world, cluster, models, fail }: Course): Promise<b
 
 /** L1: everything that was asked has its outcome. */
 async function drains({ world, clients, fail }: Course): Promise<boolean> {
-  const answered = () => clients.waiting().length === 0;
+  const answered = () => clients.over();
   await world.run(world.nowUs() + DRAIN_US, answered);
   for (const { token, model, gateway } of clients.waiting()) {
     fail('L1', `request ${token} to ${model} at ${gateway} has no outcome`);
   }
+  if (!answered() && clients.waiting().length === 0) fail('L1', 'clients go on with their sequences');
   return answered();
 }
 
 function report({ world, redis, clients }: Course, violations: readonly Violation[]): SimReport {
   const counts: Record<string, number> = {};
   let longestWaitUs = 0;
-  for (const { outcome, broken, late } of clients.sent) {
+  for (const { outcome, broken, late, fate } of clients.sent) {
+    if (fate !== undefined) counts[`step ${fate}`] = (counts[`step ${fate}`] ?? 0) + 1;
     const what = late
       ? 'late'
       : outcome?.ok

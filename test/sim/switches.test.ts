@@ -7,29 +7,13 @@
  * goes on after its lease (R5). Others only stand behind what is caught here, or save time: taken out
  * alone they are not missed.
  */
-import { expect, test } from 'vitest';
+import { test } from 'vitest';
+import { type BackstopRule, isBackstop, isMissed, type MissedRule, mix, RULE_TIMEOUT_MS } from './missed-rules.ts';
 import { equalEpochs } from './plans.ts';
-import { firstCaught, type Search, VERBOSE } from './seeds.ts';
-import type { CheckName } from './sim-checks.ts';
-import { MIXES, targeted } from './sim-mixes.ts';
+import { MIXES } from './sim-mixes.ts';
 import { LIMITED_MODELS, STREAM_TRAFFIC } from './sim-models.ts';
-import { type Simulation, simulate } from './simulate.ts';
-import { type Rule, switchOff } from './switches.ts';
 
-interface Row extends Search {
-  readonly off: Rule;
-  /** Out in both runs. */
-  readonly too?: readonly Rule[];
-  readonly caught: readonly CheckName[];
-  readonly course: (seed: number) => Omit<Simulation, 'seed' | 'switches'>;
-}
-
-const mix = (...how: Parameters<typeof targeted>) => {
-  const targetedMix = targeted(...how);
-  return () => ({ mix: targetedMix });
-};
-
-const ROWS: readonly Row[] = [
+const ROWS: readonly MissedRule[] = [
   { off: 'R1', caught: ['S1', 'S2', 'L1'], first: 3, seeds: 20, course: mix('storm', ['kill'], ['gateway']) },
   {
     off: 'R2',
@@ -94,25 +78,9 @@ const ROWS: readonly Row[] = [
   { off: 'R36', caught: ['S6'], seeds: 5, course: mix('storm', ['kill'], ['gateway', 'worker']) },
 ];
 
-const TIMEOUT_MS = 300_000;
+test.each(ROWS)('without $off something is found', isMissed, RULE_TIMEOUT_MS);
 
-async function isCaught({ off, too = [], caught, course }: Row, seed: number, isOff: boolean): Promise<boolean> {
-  const switches = switchOff(...too, ...(isOff ? [off] : []));
-  const { violations } = await simulate({ seed, switches, ...course(seed) });
-  return violations.some(({ check }) => caught.includes(check));
-}
-
-test.each(ROWS)(
-  'without $off something is found',
-  async (row) => {
-    const seed = await firstCaught(`${row.off} off`, row, (candidate) => isCaught(row, candidate, true));
-    expect(await isCaught(row, seed, false), `seed ${seed} with the rule in`).toBe(false);
-  },
-  TIMEOUT_MS,
-);
-
-/** Courses in which it matters that the rule is out. */
-const BACKSTOPS: readonly Pick<Row, 'off' | 'course'>[] = [
+const BACKSTOPS: readonly BackstopRule[] = [
   {
     off: 'R4',
     course: () => ({
@@ -131,19 +99,5 @@ const BACKSTOPS: readonly Pick<Row, 'off' | 'course'>[] = [
   { off: 'R30', course: () => ({ mix: MIXES.storm, blobs: true }) },
   { off: 'epoch memory', course: mix('storm', ['wipe', 'rollback', 'failover']) },
 ];
-const BACKSTOP_SEEDS = 4;
 
-test.each(BACKSTOPS)(
-  '$off alone is not missed: another rule stands behind it',
-  async ({ off, course }) => {
-    let changed: number | undefined;
-    for (let seed = 1; seed <= BACKSTOP_SEEDS; seed++) {
-      const { violations, trace } = await simulate({ seed, ...course(seed), switches: switchOff(off) });
-      expect(violations, `seed ${seed}`).toEqual([]);
-      if (changed === undefined && trace !== (await simulate({ seed, ...course(seed) })).trace) changed = seed;
-    }
-    expect(changed, 'the first seed in which it makes a difference').toBeDefined();
-    if (VERBOSE) console.log(`${off} off: changes seed ${changed}`);
-  },
-  TIMEOUT_MS,
-);
+test.each(BACKSTOPS)('$off alone is not missed: another rule stands behind it', isBackstop, RULE_TIMEOUT_MS);

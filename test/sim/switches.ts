@@ -9,9 +9,12 @@ import {
   type Epoch,
   type ExecuteMessage,
   type Message,
+  type Outcome,
   type ProcessId,
 } from '@nereid/protocol';
-import type { Mailbox, RedisDirectory, Role, Timing, Transport } from '@nereid/transport';
+import type { RedisDirectory, Role, Timing, Transport } from '@nereid/transport';
+import { altered, UNALTERED } from './altered-transport.ts';
+import { SEQUENCE_RULES, type SequenceRule, toldEarly } from './sequence-switches.ts';
 import type { ScriptRules } from './sim-scripts.ts';
 
 export type Rule =
@@ -27,6 +30,9 @@ export type Rule =
   | 'R9'
   | 'R10'
   | 'R11'
+  | SequenceRule
+  | 'R23 new ids'
+  | 'R23 no retries'
   | 'R24'
   | 'R25'
   | 'R26'
@@ -35,12 +41,22 @@ export type Rule =
   | 'R29'
   | 'R30'
   | 'R36'
+  | 'R37'
   /** That epochs never fall behind what a living process has seen (directory-script.ts). */
   | 'epoch memory'
   /** That what a worker held of resources that all share is free once it is gone (resources-script.ts). */
   | 'claims end';
 
+/** What clients do that cannot know the outcome of a step (R23). */
+export interface ClientContract {
+  /** They begin anew under the same correlation id. */
+  readonly reusesIds: boolean;
+  /** They send the step once more. */
+  readonly retriesBlindly: boolean;
+}
+
 export interface Switches {
+  readonly contract: ClientContract;
   readonly off: ReadonlySet<Rule>;
   /** R1: a process takes the id that it had before it died. */
   readonly sameIds: boolean;
@@ -48,6 +64,12 @@ export interface Switches {
   readonly scripts: ScriptRules;
   timing(timing: Timing): Timing;
   transport(role: Role, transport: Transport): Transport;
+  /** R17 or R19 off: who waits is told of each answer as it comes to its gateway. */
+  early(
+    role: Role,
+    transport: Transport,
+    answered: (gateway: ProcessId, request: string, outcome: Outcome) => void,
+  ): Transport;
   directory<R>(directory: RedisDirectory<R>): RedisDirectory<R>;
 }
 
@@ -59,6 +81,7 @@ export function switchOff(...rules: readonly Rule[]): Switches {
   const heard: Heard = new Map();
   return {
     off,
+    contract: { reusesIds: off.has('R23 new ids'), retriesBlindly: off.has('R23 no retries') },
     sameIds: off.has('R1'),
     scripts: {
       newEpochs: !off.has('R2'),
@@ -79,9 +102,12 @@ export function switchOff(...rules: readonly Rule[]): Switches {
       ...(off.has('R5') ? { holds: (model, owner) => directory.owner(model)?.owner === owner } : {}),
       ...(off.has('R10') ? { registered: () => true } : {}),
     }),
+    early: (role, transport, answered) =>
+      role === 'gateway' && (off.has('R17') || off.has('R19')) ? toldEarly(transport, answered) : transport,
     transport(role, transport) {
       let made = transport;
-      for (const { rule, of, take } of TAKEN_OUT) if (role === of && off.has(rule)) made = take(made, heard);
+      for (const { rule, of, take } of [...TAKEN_OUT, ...SEQUENCE_RULES])
+        if (role === of && off.has(rule)) made = take(made, heard);
       return made;
     },
   };
@@ -109,32 +135,6 @@ const TAKEN_OUT: readonly {
   { rule: 'R26', of: 'coordinator', take: nothingRunsElsewhere },
   { rule: 'R27', of: 'gateway', take: whateverComesIsNext },
 ];
-
-/** A transport whose mailboxes see other messages than those that come, and send others than they are told to. */
-function altered(
-  transport: Transport,
-  alter: (mailbox: Mailbox) => {
-    readonly received: (message: Message) => readonly Message[];
-    readonly sent: (message: Message, to: ProcessId) => Message;
-  },
-): Transport {
-  return {
-    ...transport,
-    open(id, receive) {
-      const mailbox: Mailbox = transport.open(id, (messages) => {
-        const seen = messages.flatMap((message) => alterations.received(message));
-        if (seen.length > 0) receive(seen);
-      });
-      const alterations = alter(mailbox);
-      return {
-        ...mailbox,
-        send: (to, message, refused) => mailbox.send(to, alterations.sent(message, to), refused),
-      };
-    },
-  };
-}
-
-const UNALTERED = (message: Message) => message;
 
 /** A gateway that says of each request how long it has left. */
 export function sayingTimeLeft(transport: Transport, msLeft: number): Transport {
