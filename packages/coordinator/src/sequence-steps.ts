@@ -233,7 +233,9 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
       tell({ type: 'evicted', session, error });
     },
     closed(session, why) {
-      tell({ type: 'closed', session, why });
+      // While this owner was held up nobody could reach the sequence: the next one begins to count anew (R37).
+      if (why === 'idle' && !parts.queue.holdsLease()) parts.queue.leaseLost();
+      else tell({ type: 'closed', session, why });
     },
     described(held) {
       tell({ type: 'described', ...(sequences.iterative ? namedBySession(held) : held) });

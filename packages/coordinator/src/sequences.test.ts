@@ -259,6 +259,25 @@ test('R37: an idle sequence ends, and its worker is told', async () => {
   expect(gateway.moved).toEqual([`${late} → null`]);
 });
 
+test('R37: an owner without a sure lease ends no idle sequence; its next owner counts anew', async () => {
+  const world = await startedCluster([fakeModel('m', DIRECT)]);
+  const gateway = world.gateway();
+  const session = await begun({ worker: world.worker, gateway });
+  world.worker.slots = [slotWith(session, 1)];
+  await world.pass(999);
+  world.unsure.add('m');
+  await world.pass(1);
+  world.unsure.clear();
+  await world.pass(500);
+  expect([world.directory.owner('m')?.number, world.worker.frees]).toEqual([2, []]);
+  const end = send(gateway, 5n, 'end', { session });
+  await settle();
+  world.worker.slots = [];
+  world.worker.finish();
+  await settle();
+  expect(gateway.outcome(end)).toBe('ok');
+});
+
 test('statistics count what ran, and the metric what lives', async () => {
   const { worker, gateway, metrics } = await serving(
     'max_batch_size: 1 sequence_batching { max_sequence_idle_microseconds: 1000000 }',
