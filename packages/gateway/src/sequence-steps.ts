@@ -8,6 +8,7 @@ import {
   type MovedMessage,
   type Outcome,
   type ResponseMessage,
+  SEQUENCE_TIMEOUT,
   sequenceLost,
 } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
@@ -185,8 +186,9 @@ function stepEnd(request: PendingRequest, step: SequenceStep, outcome: Outcome):
   return outcome === step.executed ? 'done' : 'closed';
 }
 
-/** Of a step behind one that failed; behind one that was cancelled it is cancelled too, as in Triton (sequence_batch_scheduler.cc). */
-function afterFailure({ model, correlationId }: Chain, { code }: ErrorInfo): ErrorInfo {
+/** Of a step behind one that failed; a cancel, and a time-out in the backlog, are those of all, as in Triton (sequence_batch_scheduler.cc). */
+function afterFailure({ model, correlationId }: Chain, { code, message }: ErrorInfo): ErrorInfo {
+  if (message === SEQUENCE_TIMEOUT.message) return SEQUENCE_TIMEOUT;
   const lost = sequenceLost(model, correlationId);
   return code === 'CANCELLED' ? { ...CANCELLED, reason: 'sequence_lost' } : lost;
 }
