@@ -237,7 +237,7 @@ function bodyOf({ sequence, token, start, end, timeoutUs, index }: SimStep): Inf
     sequenceStart: start,
     sequenceEnd: end,
     timeoutUs,
-    parameters: kind === 'numbered' ? { nereid_step: BigInt(index) } : {},
+    ...(kind === 'numbered' ? { sequenceStep: index } : {}),
     inputs: [{ name: 'A', datatype: 'INT32', shape: [1, INPUT_LENGTH], data }],
   };
 }

@@ -54,7 +54,7 @@ describe('a pattern', () => {
 });
 
 describe('forwarded headers', () => {
-  const forwards = compiled('^x-|^priority|^triton_|^__proto__|^Sequence_ID');
+  const forwards = compiled('^x-|^priority|^triton_|^__proto__|^Sequence_ID|^nereid_');
 
   it('are strings under the names as sent, behind the parameters', () => {
     const headers = ['Host', 'h', 'X-Seen-Colour', 'red', 'x-size', '5'];
@@ -84,7 +84,7 @@ describe('forwarded headers', () => {
     expect(Object.entries(parameters)).toEqual([['__proto__', 'x']]);
   });
 
-  it.each(['priority', 'Sequence_ID', 'triton_x', 'TRITON_Y'])('named %s are refused', (name) => {
+  it.each(['priority', 'Sequence_ID', 'Nereid_Step', 'triton_x', 'TRITON_Y'])('named %s are refused', (name) => {
     expect(() => withForwardedHeaders({}, [name, '1'], forwards)).toThrow(`header '${name}' can not be forwarded`);
   });
 });

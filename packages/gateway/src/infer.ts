@@ -252,7 +252,7 @@ export function createInfer(parts: InferParts): Infer {
   ): string => {
     const epoch = directory.owner(request.modelName);
     // An owner ends the sequence of what is too late, which a numbered step asked for again must find.
-    const patient = sequence !== undefined && request.sequenceStep !== undefined && stream === undefined;
+    const patient = sequence?.iterative === false && request.sequenceStep !== undefined && stream === undefined;
     const toldMs = msLeft > 0 && !patient ? Math.ceil(msLeft) + DEADLINE_SLACK_MS : 0;
     let first = firstMessage(request, epoch, replyTo, pending, toldMs);
     const step = sequence === undefined || sequence.iterative ? undefined : steps.join(request, first);

@@ -439,6 +439,52 @@ describe('R22: numbered steps', () => {
   });
 });
 
+describe('R29: the inputs of steps', () => {
+  async function withTensors() {
+    const released: number[] = [];
+    const rewritten: number[] = [];
+    const note = (list: number[]) => (tensors: readonly { readonly shape: readonly number[] }[]) =>
+      void list.push(...tensors.map(({ shape }) => shape[0] ?? 0));
+    const largeTensors = { release: note(released), rewrite: note(rewritten), keep: () => {}, letGo: () => {} };
+    return { ...(await begin({ largeTensors })), released, rewritten };
+  }
+
+  it('are kept while its answer waits for its turn', async () => {
+    const { ask, answer, released } = await withTensors();
+    await ask(START);
+    await ask();
+    await answer(2);
+    expect(released).toEqual([]);
+    await answer(1);
+    expect(released).toEqual([1, 1]);
+  });
+
+  it('are put down anew where a worker did not find them, and the step goes where it was', async () => {
+    const { ask, answer, came, coordinator, flush, rewritten, outcomes } = await withTensors();
+    await ask(START);
+    await ask();
+    came();
+    coordinator.send('gw-1', { kind: 'missing', model: 'steps', id: 'gw-1:1' });
+    await flush();
+    expect([rewritten, came()]).toEqual([[1], ['1 gw-1:1 prev 0 sends 2']]);
+    await answer(1);
+    await answer(2);
+    expect(outcomes).toEqual(['1:ok', '2:ok']);
+  });
+
+  it('that are lost again and again end the sequence', async () => {
+    const { ask, came, coordinator, flush, outcomes } = await withTensors();
+    await ask(START);
+    await ask();
+    for (let time = 0; time < 5; time++) {
+      coordinator.send('gw-1', { kind: 'missing', model: 'steps', id: 'gw-1:1' });
+      await flush();
+    }
+    expect(outcomes).toEqual(['1:UNAVAILABLE', '2:INVALID_ARG sequence_lost']);
+    expect(came().at(-1)).toBe('cancel gw-1:1');
+  });
+});
+
 describe('streams of steps', () => {
   it('R17: what comes early waits for the end of the stream before it', async () => {
     const { gateway, coordinator, last, flush } = await begin();
