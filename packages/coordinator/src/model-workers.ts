@@ -11,7 +11,14 @@ import {
 import type { Clock, Log } from '@nereid/runtime';
 import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
-import { loadSettled, type OwnedModel, type Question, stateAtWorkers, type WorkerView } from './owned-model.ts';
+import {
+  goesOnDraining,
+  loadSettled,
+  type OwnedModel,
+  type Question,
+  stateAtWorkers,
+  type WorkerView,
+} from './owned-model.ts';
 import { answered, asked, hasMissed, heldNow, type ProbeTimes, shouldAsk } from './worker-questions.ts';
 
 export interface ModelWorkersParts {
@@ -122,10 +129,13 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
       if (version.queue === undefined) continue;
       const { state, reason } = stateAtWorkers(model, version.version);
       if (state !== 'READY') version.queue.failQueued(versionNotReady(model.name, version.version));
-      if (model.phase !== 'serving' || (state === version.state && reason === version.reason)) continue;
+      const goesOn = state !== 'READY' && goesOnDraining(model, version);
+      const same = state === version.state && reason === version.reason && goesOn === version.goesOn;
+      if (model.phase !== 'serving' || same) continue;
       log.warn({ model: model.name, version: version.version, state, reason }, 'model version changed state');
       version.state = state;
       version.reason = reason;
+      version.goesOn = goesOn;
       changed = true;
     }
     if (changed) parts.changed(model);

@@ -51,6 +51,7 @@ function ownedVersion({ version, state, reason }: ModelRecord['versions'][number
     reason,
     strategy: undefined,
     queue: undefined,
+    goesOn: false,
     statistics: undefined,
     hideMetrics: undefined,
   };

@@ -26,6 +26,11 @@ export interface OwnedVersion {
   readonly version: string;
   state: VersionState;
   reason: string;
+  /**
+   * It is READY for the sequences that live and for nothing else: the workers that hold it are draining. It is
+   * published as READY, so that gateways send steps.
+   */
+  goesOn: boolean;
   /** Before it has a queue and as long, where it has one. */
   strategy: LoadedStrategy | undefined;
   /** From serving to unloaded. */
@@ -96,7 +101,9 @@ export function modelRecord(model: OwnedModel): ModelRecord {
   const { source } = model;
   const former = model.formerVersions.map((version) => ({ version, state: 'UNAVAILABLE' as const, reason: UNLOADED }));
   const gpus = usedGpus(model);
-  const selected = model.versions.map(({ version, state, reason }) => ({ version, state, reason }));
+  const selected = model.versions.map(({ version, state, reason, goesOn }) =>
+    goesOn ? { version, state: 'READY' as const, reason: '' } : { version, state, reason },
+  );
   return {
     name: model.name,
     config: source.config,
@@ -174,6 +181,13 @@ export function stateAtWorkers(model: OwnedModel, version: string): { state: Ver
     else reason ||= held.reason;
   }
   return { state: 'UNAVAILABLE', reason: reason || NO_HOLDER + lacks };
+}
+
+/** Whether a worker that drains goes on with sequences of the version (docs/protocol.md R38). */
+export function goesOnDraining(model: OwnedModel, { version, queue }: OwnedVersion): boolean {
+  const [living] = queue?.sequences ?? [];
+  if (living === undefined) return false;
+  return [...model.workers.values()].some(({ draining, held }) => draining && held.get(version)?.state === 'READY');
 }
 
 export function setStates(model: OwnedModel, state: VersionState, reason: string): void {

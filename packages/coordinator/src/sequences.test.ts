@@ -130,10 +130,13 @@ test('R38: a worker that drains goes on with its sequences, and new ones go else
 });
 
 test('R38: also where it is the last one; a START is refused then', async () => {
-  const { worker, gateway } = await sequences();
+  const { worker, gateway, directory } = await sequences();
+  const stateNow = () => directory.record('m')?.versions.map(({ state }) => state);
   const session = await begun({ worker, gateway });
   await worker.drain();
   await settle();
+  // Gateways would send nothing to what is not READY.
+  expect(stateNow()).toEqual(['READY']);
   const start = send(gateway, 6n, 'start');
   const end = send(gateway, 5n, 'end', { session });
   await settle();
@@ -142,6 +145,9 @@ test('R38: also where it is the last one; a START is refused then', async () => 
   worker.finish();
   await settle();
   expect(gateway.outcome(end)).toBe('ok');
+  await worker.leave();
+  await settle();
+  expect(stateNow()).toEqual(['UNAVAILABLE']);
 });
 
 test('R38: a START that it gives back begins elsewhere', async () => {
