@@ -5,7 +5,14 @@ import { treeSeconds } from '../bench/proc-cpu.mjs';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { createModelFolder } from './model-folder.ts';
 import type { Answer } from './requests.ts';
-import { addAccumulator, addIdEcho, type StepFlags, type Strategy, step as stepOf } from './sequence-models.ts';
+import {
+  addAccumulator,
+  addIdEcho,
+  liveSequences,
+  type StepFlags,
+  type Strategy,
+  step as stepOf,
+} from './sequence-models.ts';
 import { EXACT_TIMES, limitMs, limitRatio } from './time-limits.ts';
 
 // Bug cases about sequences; each name begins with the case's id.
@@ -156,6 +163,7 @@ describe.each(MODES)('in mode %s', (mode) => {
       }
       expect(lines()).toBe(before.lines);
       for (const model of models) {
+        expect(await liveSequences(served.http, model)).toEqual([]);
         const refusals = await Promise.all(ids.map((id) => one(model, 1, { id })));
         expect(refusals).toEqual(ids.map((id) => needsStart(model, id)));
         expect(await one(model, 5, { id: 300, start: true, end: true })).toEqual([5]);

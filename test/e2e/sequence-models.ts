@@ -82,3 +82,16 @@ export function step(http: string, model: string, values: readonly number[], fla
   const inputs = [{ name: 'INPUT', datatype: 'INT32', shape: [values.length, 1], data: values }];
   return infer(http, model, JSON.stringify({ parameters, inputs }));
 }
+
+/** What `GET /nereid/v1/sequences` says of one. */
+export interface LiveSequence {
+  readonly sequence_id: number | string;
+  readonly worker?: string;
+}
+
+/** The sequences of a model that live now, over the whole cluster. */
+export async function liveSequences(http: string, model: string): Promise<readonly LiveSequence[]> {
+  const answer = await fetch(`${http}/nereid/v1/sequences?model=${model}`);
+  const { sequences }: { sequences: readonly LiveSequence[] } = JSON.parse(await answer.text());
+  return sequences;
+}

@@ -1,14 +1,21 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ROOT, VENV } from '../../deploy/setup/checkout.mjs';
+import { runCommand } from '../../deploy/setup/command.mjs';
 import { sampleRepository } from '../../deploy/setup/samples.mjs';
-import { type Cluster, clusterOn, type Deployment, deploy, flagEnvironment, MODES } from '../deployment.mjs';
+import { clusterOn, deploy, flagEnvironment, MODES, type Mode, type StartedProcess } from '../deployment.mjs';
 import { startPrivateRedis } from '../private-redis.mjs';
+import { eventually } from './metrics.ts';
 import { modelReady } from './model-states.ts';
 import { infer } from './requests.ts';
+import { liveSequences } from './sequence-models.ts';
 import { vowels } from './speech.ts';
 
 const samples = sampleRepository('silero_vad');
+const PYTHON = join(process.env.ORACLE_VENV ?? VENV, 'bin', 'python');
+const SEGMENTS = ['speech from 0.70 to 2.37 s', 'speech from 3.20 to 4.96 s'];
 const FLAGS = ['--model-control-mode=explicit', '--load-model=silero_vad'];
 const FRAME = 512;
 const CONTEXT = 64;
@@ -64,21 +71,83 @@ async function byWrapped(session: InferenceSession, sound: Float32Array): Promis
   return found;
 }
 
-/** A sound as a sequence: the probability of speech in each frame. Its steps go to the gateways in turn. */
-async function listen(gateways: readonly string[], id: number, sound: Float32Array): Promise<number[]> {
+/** One frame: the probability that it is speech. */
+async function hear(http: string, parameters: object, frame: Float32Array): Promise<number> {
+  const audio = { name: 'audio', shape: [1, FRAME], datatype: 'FP32', data: [...frame] };
+  const answer = await infer(http, 'silero_vad', JSON.stringify({ parameters, inputs: [audio] }));
+  expect(answer.error).toBeUndefined();
+  const output = answer.outputs.get('output');
+  expect(output?.shape).toEqual([1, 1]);
+  return Math.fround(Number(output?.data?.[0]));
+}
+
+/**
+ * A sound as a sequence: the probability of speech in each frame. Its steps go to the gateways in turn, all but the
+ * first after `goOn`.
+ */
+async function listen(
+  gateways: readonly string[],
+  id: number,
+  sound: Float32Array,
+  goOn?: Promise<void>,
+): Promise<number[]> {
   const steps = sound.length / FRAME;
   const found: number[] = [];
   for (let step = 0; step < steps; step += 1) {
     const parameters = { sequence_id: id, sequence_start: step === 0, sequence_end: step === steps - 1 };
-    const audio = { name: 'audio', shape: [1, FRAME], datatype: 'FP32', data: [...frameOf(sound, step)] };
-    const http = gateways[(id + step) % gateways.length] ?? '';
-    const answer = await infer(http, 'silero_vad', JSON.stringify({ parameters, inputs: [audio] }));
-    expect(answer.error).toBeUndefined();
-    const output = answer.outputs.get('output');
-    expect(output?.shape).toEqual([1, 1]);
-    found.push(Math.fround(Number(output?.data?.[0])));
+    found.push(await hear(gateways[(id + step) % gateways.length] ?? '', parameters, frameOf(sound, step)));
+    if (step === 0) await goOn;
   }
   return found;
+}
+
+const workersInUse = async (http: string) =>
+  new Set((await liveSequences(http, 'silero_vad')).flatMap(({ worker }) => worker ?? [])).size;
+
+/** Two sequences at a time have a worker each once both hold the model. */
+async function haveBothWorkers(http: string): Promise<boolean> {
+  const ids = [1, 2];
+  const each = (flag: object) =>
+    Promise.all(ids.map((id) => hear(http, { sequence_id: id, ...flag }, frameOf(silence, 0))));
+  await each({ sequence_start: true });
+  const inUse = await workersInUse(http);
+  await each({ sequence_end: true });
+  return inUse === 2;
+}
+
+interface Served {
+  readonly gateways: readonly StartedProcess[];
+  stop(): Promise<unknown>;
+}
+
+/** In mode `apart` two gateways and two workers, each of which holds the model. */
+async function serve(mode: Mode): Promise<Served> {
+  if (mode === 'one') return deploy(mode, [samples ?? ''], FLAGS);
+  const redis = await startPrivateRedis();
+  const cluster = clusterOn(redis, flagEnvironment([`--model-repository=${samples}`, ...FLAGS]));
+  const roles = ['gateway', 'gateway', 'coordinator', 'worker', 'worker'] as const;
+  const starting = roles.map((role) => cluster.start(role));
+  const stop = async () => {
+    for (const { process } of starting) process.kill('SIGKILL');
+    await Promise.all(starting.map(({ ended }) => ended));
+    await redis.stop();
+  };
+  try {
+    const gateways = (await Promise.all(starting.map(({ started }) => started))).slice(0, 2);
+    for (const { http } of gateways) await modelReady(http ?? '', 'silero_vad');
+    await eventually('both workers hold the model', () => haveBothWorkers(gateways[0]?.http ?? ''));
+    return { gateways, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** The lines that an example prints. */
+async function printed(program: string, name: string, address: string): Promise<readonly string[]> {
+  const { code, output } = await runCommand(program, [join(ROOT, 'examples', name), address]);
+  expect(code, output).toBe(0);
+  return output.trimEnd().split('\n');
 }
 
 describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)', () => {
@@ -106,12 +175,13 @@ describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)
   });
 
   describe.each(MODES)('served in mode %s', (mode) => {
-    let served: Deployment;
+    let served: Served;
     let gateways: readonly string[];
+    const http = () => gateways[0] ?? '';
 
     beforeAll(async () => {
-      served = await deploy(mode, [samples ?? ''], FLAGS);
-      gateways = served.gateways.map(({ http }) => http);
+      served = await serve(mode);
+      gateways = served.gateways.map(({ http }) => http ?? '');
     });
     afterAll(async () => {
       await served.stop();
@@ -125,38 +195,48 @@ describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)
       const found = await Promise.all(SOUNDS.map((sound, index) => listen(gateways, 10 + index, sound)));
       expect(found).toEqual(byGraph.original);
     });
-  });
-});
 
-describe.skipIf(samples === undefined || !MODES.includes('apart'))('two gateways and two workers', () => {
-  const sounds = Array.from({ length: SEQUENCES }, (_, index) =>
-    vowels((SEQUENCE_STEPS + 1) * FRAME, 90 + 2 * index).subarray(FRAME),
-  );
-  let redis: Awaited<ReturnType<typeof startPrivateRedis>>;
-  let started: readonly Awaited<ReturnType<Cluster['start']>['started']>[];
+    test.skipIf(mode === 'one')(
+      `${SEQUENCES} interleaved sequences through two gateways and two workers, as one by one, to the last bit`,
+      async () => {
+        const sounds = Array.from({ length: SEQUENCES }, (_, index) => vowels(SEQUENCE_STEPS * FRAME, 90 + 2 * index));
+        const session = await openSession('1/model.onnx');
+        const expected: number[][] = [];
+        for (const sound of sounds) expected.push(await byWrapped(session, sound));
+        await session.release();
+        let letGo = () => {};
+        const all = new Promise<void>((resolve) => {
+          letGo = resolve;
+        });
+        const answers = Promise.all(sounds.map((sound, index) => listen(gateways, 100 + index, sound, all)));
+        await eventually('all live, on both workers', async () => {
+          const live = await liveSequences(http(), 'silero_vad');
+          return live.length === SEQUENCES && (await workersInUse(http())) === 2;
+        });
+        letGo();
+        expect(await answers).toEqual(expected);
+      },
+    );
 
-  beforeAll(async () => {
-    redis = await startPrivateRedis();
-    const cluster = clusterOn(redis, flagEnvironment([`--model-repository=${samples}`, ...FLAGS]));
-    const roles = ['gateway', 'gateway', 'coordinator', 'worker', 'worker'] as const;
-    started = await Promise.all(roles.map((role) => cluster.start(role).started));
-  });
-  afterAll(async () => {
-    for (const { process } of started) process.kill('SIGKILL');
-    await Promise.all(started.map(({ ended }) => ended));
-    await redis.stop();
-  });
+    // What examples/README.md says that each prints.
+    describe('the examples', () => {
+      const httpHost = () => new URL(http()).host;
+      const grpc = () => served.gateways[0]?.grpc ?? '';
 
-  test(`${SEQUENCES} interleaved sequences answer as one by one, to the last bit`, async () => {
-    const gateways = started.flatMap(({ http }) => http ?? []);
-    for (const http of gateways) await modelReady(http, 'silero_vad');
-    const session = await openSession('1/model.onnx');
-    const expected: number[][] = [];
-    for (const sound of sounds) expected.push(await byWrapped(session, sound));
-    await session.release();
-    const [first = silence] = sounds;
-    expect(await listen(gateways, 1_000, first)).toEqual(expected[0]);
-    const found = await Promise.all(sounds.map((sound, index) => listen(gateways, 1 + index, sound)));
-    expect(found).toEqual(expected);
+      test.each([
+        ['speech-http.mjs', http],
+        ['speech-grpc.mjs', grpc],
+        ['speech-jobs.mjs', http],
+      ])('%s', async (name, address) => {
+        expect(await printed(process.execPath, name, address())).toEqual(SEGMENTS);
+      });
+
+      test.skipIf(!existsSync(PYTHON)).each([
+        ['speech_http.py', httpHost],
+        ['speech_grpc.py', grpc],
+      ])("%s (with Triton's clients, which npm test installs)", async (name, address) => {
+        expect(await printed(PYTHON, name, address())).toEqual(SEGMENTS);
+      });
+    });
   });
 });
