@@ -198,27 +198,23 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     return true;
   };
 
-  const steps =
-    parts.sequences === undefined
-      ? undefined
-      : createSequenceSteps({
-          queue: parts,
-          sequences: parts.sequences,
-          entries,
-          step,
-          end,
-          wait: queue,
-          requeue,
-          replay(request, worker, instance) {
-            const batch = newBatch(parts, { worker, index: instance }, [request], clock.nowUs());
-            if (parts.holdsLease()) send({ ...batch, answersOnly: true }, instance);
-            else parts.leaseLost();
-          },
-          runElsewhere(entry, worker) {
-            entries.runElsewhere(entry, worker);
-            elsewhere.add(entry.request.id, worker);
-          },
-        });
+  const steps = createSequenceSteps({
+    queue: parts,
+    entries,
+    step,
+    end,
+    wait: queue,
+    requeue,
+    replay(request, worker, instance) {
+      const batch = newBatch(parts, { worker, index: instance }, [request], clock.nowUs());
+      if (parts.holdsLease()) send({ ...batch, answersOnly: true }, instance);
+      else parts.leaseLost();
+    },
+    runElsewhere(entry, worker) {
+      entries.runElsewhere(entry, worker);
+      elsewhere.add(entry.request.id, worker);
+    },
+  });
   const ends = createBatchEnds({ queue: parts, entries, elsewhere, steps, end, retry, requeue });
 
   /** What the worker no longer runs is queued again; what it runs already is not run a second time. */

@@ -16,12 +16,11 @@ import type { Session, StepArrival } from './session-book.ts';
 import type { DescribedSessions } from './session-described.ts';
 import { createSessionDesk } from './session-desk.ts';
 import { type DeskDecision, type DeskEvent, STEP_HELD_US_MAX } from './session-events.ts';
-import type { OwnedRequest, QueueParts, SequenceParts } from './version-queue.ts';
+import type { OwnedRequest, QueueParts } from './version-queue.ts';
 import { createWakeTimer } from './wake-timer.ts';
 
 export interface SequenceStepsParts {
   readonly queue: QueueParts;
-  readonly sequences: SequenceParts;
   readonly entries: RequestEntries;
   readonly step: (event: ScheduleEvent<OwnedRequest>) => void;
   /** Ends a request that no worker answers. */
@@ -66,17 +65,22 @@ export interface SequenceSteps {
   readonly held: number;
   /** Sessions that live. */
   readonly sessions: ReadonlyMap<string, Session>;
-  /** No timer is left. */
+  /** Nothing more is done; no timer is left. */
   abandon(): void;
 }
 
-export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
-  const { entries, sequences } = parts;
-  const { clock, mailbox, model } = parts.queue;
+/** Undefined where the model keeps no sequences. */
+export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps | undefined {
+  const { entries } = parts;
+  const { clock, mailbox, model, sequences } = parts.queue;
+  if (sequences === undefined) return undefined;
   const desk = createSessionDesk(model);
   const look = createWakeTimer(clock, () => tell({ type: 'time' }));
 
+  let abandoned = false;
+
   const tell = (event: DeskEvent) => {
+    if (abandoned) return;
     const lived = desk.sessions.size;
     const world = { nowUs: clock.nowUs(), epoch: parts.queue.epoch().number, described: sequences.described() };
     for (const decision of desk.step(event, world)) apply(decision);
@@ -252,7 +256,10 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
       return desk.held;
     },
     sessions: desk.sessions,
-    abandon: look.drop,
+    abandon() {
+      abandoned = true;
+      look.drop();
+    },
   };
 }
 
