@@ -90,5 +90,6 @@ test('the lowest free slot number, whatever was taken and given', () => {
         expect(numbers.lowestFree).toBe(free);
       }
     }),
+    { numRuns: 2_000 },
   );
 });

@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { queuedRequest } from './fixture-request.ts';
-import { playSequences, type SequenceTimeline } from './fixture-sequences.ts';
+import { playSequences, type SequenceTimeline, sequenceScheduler } from './fixture-sequences.ts';
+import type { QueuedRequest, ScheduleEvent } from './schedule.ts';
 
 const IDLE = 'max_sequence_idle_microseconds: 100000';
 
-const returned = (id: string, session: string, start = false) =>
-  queuedRequest({ id, sequence: { session, start, end: false, replaces: undefined } });
+const returned = (id: string, session: string, start = false, end = false) =>
+  queuedRequest({ id, sequence: { session, start, end, replaces: undefined } });
 
 const SLOTS: readonly SequenceTimeline[] = [
   {
@@ -539,6 +540,58 @@ const CHANGES: readonly SequenceTimeline[] = [
     log: ['4 wk/0: b1@0 full', '5 wk/1: a1@0 full', '6 wk/1: a2@0 full'],
   },
   {
+    rule: 'and the slot that it was to have goes to the backlog',
+    config: 'direct { }',
+    max_batch_size: 2,
+    run_ms: 10,
+    events: [
+      [0, 'a^$'],
+      [1, 'b'],
+      [2, 'c^$'],
+      [3, { type: 'bound', session: 'b', instance: 'wk/9', slot: 0 }],
+      [20, { type: 'session-over', session: 'b' }],
+    ],
+    log: ['0 wk/0: a1@0 free', '10 wk/0: c1@1 free'],
+  },
+  {
+    rule: 'what goes elsewhere goes at once where an instance is free, and in the order of the STARTs',
+    config: 'direct { }',
+    max_batch_size: 2,
+    instances: 2,
+    run_ms: 10,
+    events: [
+      [0, 'a^'],
+      [1, 'z^'],
+      [12, 'a'],
+      [13, 'x^$'],
+      [14, 'y^$', { replaces: 'a' }],
+      [15, { type: 'session-over', session: 'a' }],
+      [16, { type: 'instance-lost', instance: 'wk/0' }],
+      [40, 'z$'],
+    ],
+    log: [
+      '0 wk/0: a1@0 free',
+      '1 wk/1: z1@0 free',
+      '12 wk/0: a2@0 free',
+      '16 wk/1: x1@1 free',
+      '22 wk/0: y1@0 free',
+      '40 wk/1: z2@0 free',
+    ],
+  },
+  {
+    rule: 'oldest: a step that comes back goes before the others',
+    config: 'oldest { max_candidate_sequences: 4 }',
+    max_batch_size: 1,
+    run_ms: 10,
+    events: [
+      [0, 'a^'],
+      [5, 'a$'],
+      [15, 'c^$'],
+      [16, { type: 'returned', request: returned('a2', 'a', false, true) }],
+    ],
+    log: ['0 wk/0: a1@0 full', '10 wk/0: a2@0 full', '20 wk/0: a2@0 full', '30 wk/0: c1@1 full'],
+  },
+  {
     rule: 'while the queue drains nobody is waited for: direct',
     config: 'direct { max_queue_delay_microseconds: 50000 minimum_slot_utilization: 1 }',
     events: [
@@ -574,5 +627,38 @@ describe.each([
       [],
       false,
     ]);
+  });
+});
+
+describe('when the owner is told', () => {
+  const step = (id: string, session: string, more: Partial<QueuedRequest> = {}): ScheduleEvent => ({
+    type: 'arrived',
+    request: queuedRequest({ id, sequence: { session, start: true, end: false, replaces: undefined }, ...more }),
+  });
+  const free = (instance: string): ScheduleEvent => ({ type: 'instance-free', instance });
+
+  test('that an instance is lost, nothing is sent in the same step: others of its worker may be lost as well', () => {
+    const scheduler = sequenceScheduler('direct { }', 2);
+    for (const event of [free('wk/0'), free('wk/1'), step('a1', 'a'), step('z1', 'z'), step('x1', 'x')]) {
+      scheduler.step(event, 0);
+    }
+    scheduler.step(free('wk/1'), 1);
+    expect(scheduler.step({ type: 'instance-lost', instance: 'wk/0' }, 5)).toEqual([{ type: 'wake', atUs: 5 }]);
+    expect(scheduler.step({ type: 'time' }, 5)).toMatchObject([{ type: 'dispatch', instance: 'wk/1', slots: [1] }, {}]);
+  });
+
+  test('late of a free slot, what has waited for too long in the backlog does not get it', () => {
+    const scheduler = sequenceScheduler('direct { }', 1);
+    for (const event of [free('wk/0'), step('a1', 'a'), step('b1', 'b', { timeoutUs: 30_000 })])
+      scheduler.step(event, 0);
+    expect(scheduler.step({ type: 'step-over', id: 'a1', ended: true }, 40_000)).toMatchObject([
+      { type: 'reject', request: { id: 'b1' } },
+      { type: 'closed', session: 'b', why: 'timeout', bound: false },
+    ]);
+  });
+
+  test('a request that is no step of a sequence cannot be taken', () => {
+    const request = queuedRequest({ id: 'r' });
+    expect(() => sequenceScheduler('direct { }').step({ type: 'arrived', request }, 0)).toThrow('is no step');
   });
 });

@@ -59,7 +59,7 @@ export function createSlotNumbers(slots: number): SlotNumbers {
       taken.add(slot);
     },
     give(slot) {
-      if (taken.delete(slot) && slot < fresh) push(slot);
+      if (taken.delete(slot) && slot < Math.min(fresh, slots)) push(slot);
     },
   };
 }
