@@ -221,7 +221,7 @@ export function createInfer(parts: InferParts): Infer {
   const takeResponse = (message: ResponseMessage) => {
     const request = pending.find(message.id);
     if (request === undefined) streams.unwaited(message);
-    else if (request.step !== undefined && steps.holds(request, request.step, message)) return true;
+    else if (request.step !== undefined && steps.holds(request.step, message)) return true;
     else if (request.stream !== undefined) streams.chunk(request, request.stream, message);
     else if (!isWholeOutcome(message.outcome)) tensorsLost(request);
     else if (message.last) pending.settle(message.id, message.outcome);

@@ -156,6 +156,29 @@ describe('R13, R15: a step whose owner has another session', () => {
     expect(told(chain, next, null, null)).toEqual(lost);
   });
 
+  test('nor with the one that a START was to end which failed', () => {
+    const { chain, steps } = chainOf('S', 'S');
+    leaveChain(chain, at(steps, 0), 'done');
+    leaveChain(chain, at(steps, 1), 'closed');
+    expect(told(chain, joined(chain, 3, ''), null, 'gw-1:1')).toEqual({ ...lost, close: 'gw-1:1' });
+  });
+
+  test('what failed before a START is nothing to the sequence that another gateway began behind it', () => {
+    const { chain, steps } = chainOf('');
+    leaveChain(chain, at(steps, 0), 'closed');
+    leaveChain(chain, joined(chain, 2, 'SE'), 'done');
+    expect(told(chain, joined(chain, 3, ''), null, 'gw-2:7')).toEqual({ type: 'adopt', g: [3] });
+  });
+
+  test('nothing is kept of a sequence whose END went on with another session', () => {
+    const { chain } = chainOf();
+    chain.session = 'gw-2:3';
+    const end = joined(chain, 1, 'E');
+    expect(told(chain, end, 'gw-2:3', 'gw-2:7')).toEqual({ type: 'adopt', g: [1] });
+    leaveChain(chain, end, 'done');
+    expect(isBlank(chain)).toBe(true);
+  });
+
   test('nor with one whose step failed before it was known', () => {
     const { chain, steps } = chainOf('');
     leaveChain(chain, at(steps, 0), 'closed');

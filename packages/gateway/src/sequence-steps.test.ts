@@ -345,6 +345,21 @@ describe('R19: fail-stop', () => {
     expect(came()).toEqual(['3 gw-1:1 prev 0']);
   });
 
+  it('a START that a full mailbox did not take began nothing, and nothing goes on behind it', async () => {
+    const { ask, answer, coordinator, came, outcomes, flush } = await begin({
+      mailboxLimits: { messages_max: 1, bytes_max: 1e9 },
+    });
+    await ask(START);
+    await answer(1);
+    coordinator.send('co-1', { kind: 'stale', model: 'steps', id: 'x', known: null });
+    await ask(START);
+    await flush();
+    expect(outcomes).toEqual(['1:ok', '2:UNAVAILABLE']);
+    came();
+    await ask();
+    expect(came()).toEqual(['3 null prev 0']);
+  });
+
   it('the end of the gateway is no failure of a sequence', async () => {
     const { ask, came, gateway, outcomes, flush } = await begin();
     await ask(START);

@@ -61,7 +61,7 @@ export interface SequenceStepsParts {
 export interface SequenceSteps {
   join(request: InferRequest, token: { readonly id: string; readonly g: number }): SequenceStep;
   /** True where the answer has to wait for its turn. */
-  holds(request: PendingRequest, step: SequenceStep, message: ResponseMessage): boolean;
+  holds(step: SequenceStep, message: ResponseMessage): boolean;
   moved(request: PendingRequest, step: SequenceStep, message: MovedMessage): void;
   /** It has its outcome. */
   settled(request: PendingRequest, step: SequenceStep, outcome: Outcome): void;
@@ -122,11 +122,10 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
       return step;
     },
 
-    holds(request, step, message) {
+    holds(step, message) {
       if (isHeld(step.chain, step)) {
-        const most = request.stream === undefined ? 1 : parts.held_answers_max;
         // A stream misses one that is left out, and breaks off at it.
-        if (step.answers.length < most) step.answers.push(message);
+        if (step.answers.length < parts.held_answers_max) step.answers.push(message);
         return true;
       }
       const { outcome } = message;
