@@ -37,7 +37,7 @@ const RUNS = `
 const CONFIG = `
   sequence_batching {
     iterative_sequence: true
-    max_sequence_idle_microseconds: 60000000
+    max_sequence_idle_microseconds: 50000
     oldest { max_candidate_sequences: 8 }
     state [ {
       input_name: "BEFORE", output_name: "AFTER", data_type: TYPE_INT32, dims: [ 1 ]

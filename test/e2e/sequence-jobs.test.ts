@@ -51,7 +51,9 @@ async function start(role: 'gateway' | 'coordinator' | 'worker'): Promise<Starte
 
 beforeAll(async () => {
   folder = createModelFolder();
-  folder.addJavaScript('counts', counts(`${folder.path}/long`), CONFIG, { maxBatchSize: 8 });
+  // One for each sequence of the last test, and one for that which an earlier one leaves: long steps run side by side.
+  const instances = '{ count: 4, kind: KIND_CPU }';
+  folder.addJavaScript('counts', counts(`${folder.path}/long`), CONFIG, { maxBatchSize: 8, instances });
   redis = await startPrivateRedis();
   cluster = clusterOn(redis, flagEnvironment([`--model-repository=${folder.path}`]));
   const [gateway] = await Promise.all([start('gateway'), start('coordinator'), start('worker')]);
