@@ -49,8 +49,8 @@ async function look() {
     await delay(LOOK_MS);
     collect();
   }
-  const { heapUsed, external, arrayBuffers } = process.memoryUsage();
-  return { sequences, heapUsed, external, arrayBuffers, counts: server.counts() };
+  const { heapUsed, external, arrayBuffers, rss } = process.memoryUsage();
+  return { sequences, heapUsed, external, arrayBuffers, rss, counts: server.counts() };
 }
 
 await begin(Number(warmUp));

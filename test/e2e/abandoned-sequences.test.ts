@@ -9,6 +9,8 @@ const WARM_UP = 5_000;
 const MIB = 2 ** 20;
 /** 10,000 things of 2 KiB would be 20 MiB. */
 const GROWTH_BYTES_MAX = 8 * MIB;
+/** Of the whole process, with the heap of its instance: 10,000 states of 16 KiB would be 160 MiB. */
+const RSS_GROWTH_BYTES_MAX = 80 * MIB;
 const LIMIT_MS = 120_000;
 
 interface Look {
@@ -16,6 +18,7 @@ interface Look {
   readonly heapUsed: number;
   readonly external: number;
   readonly arrayBuffers: number;
+  readonly rss: number;
   readonly counts: Readonly<Record<string, number>>;
 }
 
@@ -25,7 +28,7 @@ const COUNTS = `
     const count = state.get('BEFORE').data[0] + 1;
     return {
       outputs: { VALUE: { datatype: 'INT32', shape: [1, 1], data: Int32Array.of(count) } },
-      state: { AFTER: { datatype: 'INT32', shape: [1, 1024], data: new Int32Array(1024).fill(count) } },
+      state: { AFTER: { datatype: 'INT32', shape: [1, 4096], data: new Int32Array(4096).fill(count) } },
     };
   });`;
 const SEQUENCES = `
@@ -33,8 +36,8 @@ const SEQUENCES = `
     max_sequence_idle_microseconds: 50000
     oldest { max_candidate_sequences: 256 }
     state [ {
-      input_name: "BEFORE", output_name: "AFTER", data_type: TYPE_INT32, dims: [ 1024 ]
-      initial_state: { name: "zeros", data_type: TYPE_INT32, dims: [ 1024 ], zero_data: true }
+      input_name: "BEFORE", output_name: "AFTER", data_type: TYPE_INT32, dims: [ 4096 ]
+      initial_state: { name: "zeros", data_type: TYPE_INT32, dims: [ 4096 ], zero_data: true }
     } ]
   }`;
 
@@ -65,6 +68,7 @@ test(
     for (const name of ['heapUsed', 'external', 'arrayBuffers'] as const) {
       expect(after[name] - before[name], name).toBeLessThan(GROWTH_BYTES_MAX);
     }
+    expect(after.rss - before.rss, 'rss').toBeLessThan(RSS_GROWTH_BYTES_MAX);
   },
   LIMIT_MS,
 );

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ANSWER_LIMIT_MS, LOOK_FOR_DOOR_MS } from './load.mjs';
-import { SEQUENCE_MODEL, stepOf } from './sequence-model.mjs';
+import { LONG_VALUE, SEQUENCE_MODEL, stepOf } from './sequence-model.mjs';
 
 const STEPS_MIN = 4;
 const STEPS_MAX = 24;
 /** Between two steps. */
 const PAUSE_MS_MAX = 40;
-const VALUE_MAX = 1_000;
+const VALUE_MAX = LONG_VALUE + 1;
 /** Of a wrong answer so much is told. */
 const TEXT_MAX = 200;
 

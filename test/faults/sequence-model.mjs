@@ -4,16 +4,22 @@ import { join } from 'node:path';
 /** A model that keeps, for each sequence, how many steps it has had and the sum of their values. */
 export const SEQUENCE_MODEL = 'summed';
 /** Sequences that one worker keeps. */
-export const SLOTS = 32;
+const SLOTS = 32;
+const INSTANCES = 2;
+
+/** A step with this value takes longer than an owner that is killed is without a successor: it is asked for again while it runs. */
+export const LONG_VALUE = 999;
+const LONG_MS = 2_600;
 
 /** The state is what the server carries from step to step; the process is told too. */
 const SOURCE = `
 import { setTimeout } from 'node:timers/promises';
 export async function execute(requests) {
-  await setTimeout(3);
+  const isLong = requests.some(({ inputs }) => inputs.get('VALUE').data[0] === ${LONG_VALUE});
+  await setTimeout(isLong ? ${LONG_MS} : 3);
   return requests.map((request) => {
     const [value] = request.inputs.get('VALUE').data;
-    const [count, sum] = request.state.get("BEFORE").data;
+    const [count, sum] = request.state.get('BEFORE').data;
     const state = new Int32Array([count + 1, sum + value]);
     return {
       outputs: {
@@ -33,10 +39,10 @@ output [
   { name: "SUM", data_type: TYPE_INT32, dims: [ 2 ] },
   { name: "PID", data_type: TYPE_INT32, dims: [ 1 ] }
 ]
-instance_group [ { count: 1, kind: KIND_CPU } ]
+instance_group [ { count: ${INSTANCES}, kind: KIND_CPU } ]
 sequence_batching {
   max_sequence_idle_microseconds: 60000000
-  oldest { max_candidate_sequences: ${SLOTS} }
+  oldest { max_candidate_sequences: ${SLOTS / INSTANCES} }
   state [ {
     input_name: "BEFORE", output_name: "AFTER", data_type: TYPE_INT32, dims: [ 2 ]
     initial_state: { name: "none", data_type: TYPE_INT32, dims: [ 2 ], zero_data: true }

@@ -80,15 +80,16 @@ async function workerRound({ members, load }) {
   await delay(SETTLE_MS);
   const seen = endedSince(load, fromMs);
   const ofDead = seen.filter((one) => one.pid === pid && one.endedMs > killedMs);
-  const others = seen.filter((one) => !ofDead.includes(one));
+  // Whose process nobody has heard of: its START may have died with it, or run elsewhere.
+  const unknown = seen.filter((one) => one.steps === 0 && one.begunMs < killedMs);
+  const others = seen.filter((one) => !ofDead.includes(one) && !unknown.includes(one));
   return {
     ...figures(seen),
     problems: [
       ...(kept.length === 0 ? ['the worker that was killed had no sequence'] : []),
       ...kept.filter(({ outcome }) => outcome === undefined).map(({ id }) => `sequence ${id} was not told to be lost`),
       // Its last answer may have left before it died.
-      ...ofDead.filter(({ outcome }) => outcome !== 'lost' && outcome !== 'right').map(inWords),
-      // Nobody has heard of its process: its START may have died with it, and run elsewhere.
+      ...[...ofDead, ...unknown].filter(({ outcome }) => outcome !== 'lost' && outcome !== 'right').map(inWords),
       ...notRight(others),
     ],
   };
