@@ -1,8 +1,8 @@
 /** For tests: steps of sequences to the worker of a harness, and what it says of them. */
 import type {
+  CarriedRequest,
   DescribedMessage,
   DoneMessage,
-  InferRequest,
   ProcessId,
   ResponseMessage,
   StepOrder,
@@ -12,7 +12,7 @@ import { EPOCH, type Harness, int32, int32Values, request } from './worker-harne
 const GATEWAY = 'gw-test';
 export const SEQUENCES = `max_batch_size: 8 sequence_batching {
   oldest { max_candidate_sequences: 4 } max_sequence_idle_microseconds: 60000000 }`;
-/** Answers the sum of its sequence so far; 13 throws, 66 ends its carrier, 77 takes a while. */
+/** Answers the sum of its sequence so far; 13 throws, 66 ends its carrier, 77 takes a while, 88 has no end. */
 export const SUMS = `
   const sums = new Map();
   const step = ({ inputs, correlationId, flags }) => {
@@ -25,6 +25,7 @@ export const SUMS = `
   };
   export const execute = async (requests) => {
     if (requests.some(({ inputs }) => inputs.get('X').data[0] === 77)) await new Promise((go) => setTimeout(go, 100));
+    if (requests.some(({ inputs }) => inputs.get('X').data[0] === 88)) await new Promise(() => {});
     return requests.map((each) => { try { return step(each); } catch (error) { return error; } });
   };`;
 
@@ -34,7 +35,7 @@ export interface GivenStep extends Partial<StepOrder> {
   readonly session?: string;
   readonly slot?: number;
   readonly sender?: ProcessId;
-  readonly more?: Partial<InferRequest>;
+  readonly more?: Partial<CarriedRequest>;
 }
 
 let batches = 100;
@@ -51,7 +52,7 @@ export function createSteps(harness: Harness, model: string, worker: ProcessId =
       const sequence = { correlationId: BigInt(session.slice(GATEWAY.length + 1)), sequenceStart: session === id };
       const inputs = [int32('X', [1, 1], [x])];
       const order = { bind, g, low, prev, number };
-      return { id, replyTo: GATEWAY, request: request(inputs, { ...sequence, ...more }), session, slot, step: order };
+      return { id, replyTo: GATEWAY, request: { ...request(inputs, sequence), ...more }, session, slot, step: order };
     });
     harness.owner.send(worker, { kind: 'execute', model, epoch: EPOCH, version: '1', batch, instance, entries });
     return done;

@@ -97,7 +97,36 @@ describe('R22: numbered steps', () => {
   });
 });
 
+describe('R29: a step whose data were gone', () => {
+  const gone = [
+    { name: 'X', datatype: 'INT32', shape: [1, 1], blob: { place: 'file', id: 'gone', bytes: 4 } },
+  ] as const;
+
+  it('changes nothing; a START leaves its slot to others', async () => {
+    const inputs = { inputs: gone };
+    expect(await steps.results([{ x: 1, g: 1, more: inputs }])).toEqual(['1 blob']);
+    expect(await steps.sessions()).toEqual({ slots: [], ended: [] });
+    expect(await steps.results([{ x: 1, g: 1 }])).toEqual(['1 ok']);
+    expect(await steps.results([{ x: 2, g: 2, more: inputs }])).toEqual(['2 blob']);
+    expect(await steps.results([{ x: 2, g: 2 }])).toEqual(['2 ok']);
+    // What was done needs no data to be answered again.
+    expect(await steps.results([{ x: 2, g: 2, more: inputs }])).toEqual(['2 replayed']);
+    expect(stepAnswers(harness)).toEqual(['1: 1', '2: 3', '2: 3']);
+  });
+});
+
 describe('what ends sequences', () => {
+  it('an execution that takes too long, which is not tried again', async () => {
+    const timeout = 'parameters { key: "nereid.execution_timeout_ms" value { string_value: "800" } }';
+    await harness.javascript('late', SUMS, `${SEQUENCES} ${timeout}`);
+    await harness.load('late');
+    const late = createSteps(harness, 'late');
+    await late.results([{ x: 1, g: 1 }]);
+    expect(await late.results([{ x: 88, g: 2 }])).toEqual(['2 lost']);
+    expect(await late.sessions()).toEqual({ slots: [], ended: ['gw-test:1 lost'] });
+    expect(stepAnswers(harness)).toEqual(['1: 1']);
+  });
+
   it('R19: the cancel of a step', async () => {
     await steps.results([{ x: 1, g: 1 }]);
     const done = steps.ask([{ x: 77, g: 2 }]);
