@@ -86,7 +86,7 @@ async function askSilero(infer, url) {
   return [
     `silero_vad: silence is speech with probability ${probability.toFixed(3)}; again:`,
     curlWithFile(url, 'silero_vad', request),
-    '  a whole file, as a sequence: node examples/speech-http.mjs',
+    `  a whole file, as a sequence: node examples/speech-http.mjs ${url}`,
   ];
 }
 
