@@ -1,7 +1,10 @@
-import { type Bind, type ErrorInfo, type FailureReason, sequenceLost } from '@nereid/protocol';
+import type { Bind, ErrorInfo, FailureReason } from '@nereid/protocol';
 import type { KnownStep, Session, SessionBook, StepState } from './session-book.ts';
 import type { DeskDecision, DeskWorld } from './session-events.ts';
 import type { StepStates } from './step-states.ts';
+
+/** What a step is answered with whose sequence is lost. */
+export type LostError = (correlationId: bigint | string) => ErrorInfo;
 
 /** What a desk does with steps and sessions: each changes its book and says what is to be carried out. */
 export interface DeskActs {
@@ -31,7 +34,7 @@ export interface DeskActs {
   lose(session: Session): void;
 }
 
-export function createDeskActs(model: string, book: SessionBook, states: StepStates): DeskActs {
+export function createDeskActs(lostError: LostError, book: SessionBook, states: StepStates): DeskActs {
   const leaving = new Set<Session>();
   let world: DeskWorld = { nowUs: 0, epoch: 0, described: false };
   let decisions: DeskDecision[] = [];
@@ -50,7 +53,7 @@ export function createDeskActs(model: string, book: SessionBook, states: StepSta
     decisions.push({ type: 'fail', id: step.arrival.id, error, reason });
   };
 
-  const lost = ({ arrival: { correlationId } }: KnownStep) => sequenceLost(model, correlationId);
+  const lost = ({ arrival: { correlationId } }: KnownStep) => lostError(correlationId);
 
   const nextBind = (): Bind => ({ epoch: world.epoch, n: ++lastBind });
 

@@ -6,6 +6,12 @@ export const INSTANCE_LOST: ErrorInfo = {
   message: 'the instance that ran the request was lost twice; try again later',
 };
 
+/** Of a request that is a sequence by itself, of which a run was done. */
+export const RUN_LOST: ErrorInfo = {
+  code: 'UNAVAILABLE',
+  message: 'the instance that ran the request was lost in the middle of it; try again later',
+};
+
 /** To the caller of an unload that takes longer than `ms`. */
 export function stillUnloading(name: string, ms: number): NereidError {
   const text = `model '${name}' still has requests after ${ms / 1000} s: it is unloaded once they have ended`;

@@ -9,7 +9,7 @@ import {
 } from '@nereid/protocol';
 import type { ScheduleEvent, SequenceStep, SessionClose } from '@nereid/scheduler';
 import { type Entry, LOSSES_MAX, type RequestEntries } from './request-entries.ts';
-import { INSTANCE_LOST } from './request-error.ts';
+import { INSTANCE_LOST, RUN_LOST } from './request-error.ts';
 import type { SentBatch } from './sent-batch.ts';
 import { startedSession } from './session-arrival.ts';
 import type { Session, StepArrival } from './session-book.ts';
@@ -74,7 +74,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps | 
   const { entries } = parts;
   const { clock, mailbox, model, sequences } = parts.queue;
   if (sequences === undefined) return undefined;
-  const desk = createSessionDesk(model);
+  const desk = createSessionDesk(model, sequences.iterative ? () => RUN_LOST : undefined);
   const look = createWakeTimer(clock, () => tell({ type: 'time' }));
 
   let abandoned = false;

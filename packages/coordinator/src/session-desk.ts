@@ -4,10 +4,11 @@ import {
   type ErrorInfo,
   SEQUENCE_TIMEOUT,
   STOPPING,
+  sequenceLost,
   sequenceNeedsStart,
 } from '@nereid/protocol';
 import type { SessionClose } from '@nereid/scheduler';
-import { canBindAnew, createDeskActs, isOut } from './desk-acts.ts';
+import { canBindAnew, createDeskActs, isOut, type LostError } from './desk-acts.ts';
 import { stepVerdict } from './session-arrival.ts';
 import {
   createSessionBook,
@@ -49,10 +50,13 @@ export interface SessionDesk {
   readonly sessions: ReadonlyMap<string, Session>;
 }
 
-export function createSessionDesk(model: string): SessionDesk {
+export function createSessionDesk(
+  model: string,
+  lostError: LostError = (correlationId) => sequenceLost(model, correlationId),
+): SessionDesk {
   const book = createSessionBook();
   const states = createStepStates(book);
-  const acts = createDeskActs(model, book, states);
+  const acts = createDeskActs(lostError, book, states);
   const { isLive, setState, forget, fail, lost, queue, putBack, close, bindAnew, leaving } = acts;
   const { changed, join } = states;
 
