@@ -163,9 +163,11 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
 
   const nextIdentity = (): StepIdentity => {
     const g = ++lastG;
-    // Those of jobs that BullMQ has counted are not this owner's.
-    const oldest = [...requests.values()].find(({ message }) => senderOf(message.id) === self);
-    return { id: `${self}:${g}`, g, low: oldest?.message.g ?? g };
+    for (const { message } of requests.values()) {
+      // Steps that BullMQ has counted are not this owner's.
+      if (senderOf(message.id) === self) return { id: `${self}:${g}`, g, low: message.g };
+    }
+    return { id: `${self}:${g}`, g, low: g };
   };
 
   /** Puts the job's request into its version's queue. */
