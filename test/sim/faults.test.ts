@@ -46,7 +46,7 @@ const COURSES: readonly Course[] = [
       trafficUs: SEQUENCES_US,
       keepsSequences: true,
       network: { slowShare: 0 },
-      mix: targeted(mix, ['kill', 'kill', 'join'], ['coordinator']),
+      mix: targeted(mix, ['kill', 'kill', 'leave', 'join'], ['coordinator']),
     }),
   },
 ];

@@ -121,7 +121,8 @@ export function createSequenceClients(options: SequenceClientsOptions): Sequence
     step.sends++;
     step.lastSentUs = world.nowUs();
     const { token, cancelUs, saysCancel } = step;
-    const patience = { cancelUs, deadlineUs: DEADLINE_US, saysDeadline: cancelUs === undefined || saysCancel };
+    const saysUs = saysCancel ? Math.min(cancelUs ?? DEADLINE_US, DEADLINE_US) : DEADLINE_US;
+    const patience = { cancelUs, deadlineUs: DEADLINE_US, saysUs };
     asking.ask(
       member,
       bodyOf(step),

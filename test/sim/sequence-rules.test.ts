@@ -27,11 +27,19 @@ const ROWS: readonly MissedRule[] = [
     and: ['R10'],
     caught: ['S3'],
     first: 146,
-    seeds: 20,
+    seeds: 400,
     course: sequences(mix('storm', ['pause', 'lapse', 'stutter'], ['worker', 'coordinator']), {
       network: SLOW_NETWORK,
     }),
   },
+  {
+    off: 'R12',
+    and: ['R15', 'low', 'R23 new ids'],
+    caught: ['S3'],
+    seeds: 100,
+    course: sequences(mix('storm', ['blip', 'pause', 'kill'], ['gateway']), { network: SLOW_NETWORK }),
+  },
+  { off: 'R10', caught: ['S6'], seeds: 5, course: sequences(mix('storm', ['pause', 'lapse', 'stutter'], ['worker'])) },
   { off: 'R13', caught: ['S2', 'L1'], seeds: 20, course: sequences(mix('none', [])) },
   {
     off: 'R14',
@@ -44,11 +52,33 @@ const ROWS: readonly MissedRule[] = [
     and: ['R17'],
     caught: ['S3'],
     first: 31,
-    seeds: 10,
+    seeds: 40,
     course: sequences(mix('storm', ['blip'], ['gateway']), { clients: ['pipelined'], network: SLOW_NETWORK }),
   },
   { off: 'R19', caught: ['S3'], seeds: 40, course: sequences(mix('none', []), { clients: ['pipelined'] }) },
+  // Its worker runs none of them, and nobody hears of it.
+  { off: 'R18', caught: ['L3'], seeds: 3, course: sequences(mix('none', []), { clients: ['pipelined'] }) },
+  {
+    off: 'R22',
+    caught: ['S3'],
+    seeds: 60,
+    course: sequences(mix('storm', ['kill'], ['gateway']), { clients: ['numbered'] }),
+  },
+  {
+    off: 'R23 new ids',
+    caught: ['S3'],
+    seeds: 200,
+    course: sequences(mix('storm', ['kill', 'pause'], ['gateway']), { network: SLOW_NETWORK }),
+  },
   { off: 'R23 no retries', caught: ['S3'], seeds: 60, course: sequences(mix('storm', ['kill'], ['gateway'])) },
+  {
+    off: 'R24',
+    too: ['cancels'],
+    caught: ['timeout', 'S6'],
+    first: 9,
+    seeds: 20,
+    course: sequences(mix('storm', ['blip'], ['gateway']), { sizes: { gateway: 2, coordinator: 1, worker: 1 } }),
+  },
   { off: 'R37', caught: ['S6'], seeds: 3, course: sequences(mix('none', [])) },
 ];
 
@@ -57,7 +87,18 @@ test.each(ROWS)('without $off something is found', isMissed, RULE_TIMEOUT_MS);
 const BACKSTOPS: readonly BackstopRule[] = [
   { off: 'R12', course: sequences(mix('storm', ['blip', 'kill'])) },
   { off: 'R15', course: sequences(mix('storm', ['blip', 'pause'], ['gateway', 'coordinator'])) },
+  {
+    off: 'R16',
+    first: 30,
+    course: sequences(mix('storm', ['blip'], ['gateway']), { clients: ['pipelined'], network: SLOW_NETWORK }),
+  },
   { off: 'R20', course: sequences(mix('storm', ['blip'], ['gateway'])) },
+  { off: 'R38', course: sequences(mix('storm', ['leave'], ['worker'])) },
+  {
+    off: 'low',
+    first: 17,
+    course: sequences(mix('storm', ['blip', 'pause'], ['gateway', 'coordinator']), { network: SLOW_NETWORK }),
+  },
 ];
 
 test.each(BACKSTOPS)('$off alone is not missed: another rule stands behind it', isBackstop, RULE_TIMEOUT_MS);

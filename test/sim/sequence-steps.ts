@@ -110,7 +110,7 @@ export function judgeStep(
   step.gaveUp = request.cancelled;
   const own = request.cancelled && error.code === 'CANCELLED';
   const timedOut = error.message.endsWith(TIMED_OUT) && runOf(step).some(({ timeoutUs }) => timeoutUs > 0n);
-  const fails = own || timedOut || isClosed(step, error);
+  const fails = own || timedOut || isClosed(step, error, rules);
   if (fails) return { fate: 'lost' };
   return allowed(error.code, error.message) ? { fate: 'unknown' } : { fate: 'unknown', wrong: told };
 }
@@ -119,9 +119,10 @@ function isReportedLost({ code, message, reason }: ErrorInfo): boolean {
   return code === 'INVALID_ARG' && (reason === 'sequence_lost' || message.endsWith(NEEDS_START));
 }
 
-/** A cancelled step takes with it all others that wait. */
-function isClosed(step: SimStep, { code }: ErrorInfo): boolean {
-  return code === 'CANCELLED' && step.sequence.steps.some(({ cancelUs, gaveUp }) => cancelUs !== undefined || gaveUp);
+/** A cancelled step takes with it all others that wait; so does one that finds no room. */
+function isClosed({ sequence }: SimStep, { code }: ErrorInfo, { healthy, keeps }: StepRules): boolean {
+  if (code === 'CANCELLED' && sequence.kind === 'pipelined' && !healthy && !keeps) return true;
+  return code === 'CANCELLED' && sequence.steps.some(({ cancelUs, gaveUp }) => cancelUs !== undefined || gaveUp);
 }
 
 /** The steps from the last START up to this one. */

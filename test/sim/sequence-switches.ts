@@ -26,6 +26,8 @@ export type SequenceRule =
   | 'R21'
   | 'R22'
   | 'R38'
+  /** That owners hear of cancels. */
+  | 'cancels'
   /** That gateways say which of their requests are settled (R8, R20). */
   | 'low';
 
@@ -40,6 +42,7 @@ export const SEQUENCE_RULES: readonly {
   { rule: 'R15', of: 'gateway', take: whoeverIsMovedGoesOn },
   { rule: 'R16', of: 'gateway', take: (transport) => saying(transport, () => ({ prev: 0 })) },
   { rule: 'R19', of: 'gateway', take: cancelsNothing },
+  { rule: 'cancels', of: 'gateway', take: cancelsNothing },
   { rule: 'R18', of: 'coordinator', take: stepsAreOverAtOnce },
   { rule: 'R20', of: 'worker', take: answersAreForgotten },
   { rule: 'R21', of: 'coordinator', take: firstBoundHolds },

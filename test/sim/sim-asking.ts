@@ -18,8 +18,8 @@ export interface Patience {
   /** Undefined for never. */
   readonly cancelUs: number | undefined;
   readonly deadlineUs: number | undefined;
-  /** Whether it tells its gateway of the deadline. */
-  readonly saysDeadline?: boolean;
+  /** What it tells its gateway of that. */
+  readonly saysUs?: number;
 }
 
 export interface AskingOptions {
@@ -134,14 +134,13 @@ export function createAsking(options: AskingOptions): Asking {
                 mark();
                 leave.abort();
               });
-        const { cancelUs, deadlineUs, saysDeadline = false } = patience();
+        const { cancelUs, deadlineUs, saysUs = 0 } = patience();
         const cancel = giveUp(cancelUs, () => {
           request.cancelled = true;
         });
         const deadline = giveUp(deadlineUs, () => beLate(request));
         // Of a step it matters whether its gateway took it.
         request.refused = about.step !== undefined && member.gateway?.refusal(body) !== null;
-        const msLeft = saysDeadline ? Math.min(deadlineUs ?? 0, cancelUs ?? Number.POSITIVE_INFINITY) / 1000 : 0;
         const settle = (outcome: Outcome) => {
           settlers.delete(request);
           cancel?.cancel();
@@ -151,7 +150,7 @@ export function createAsking(options: AskingOptions): Asking {
           over(request);
         };
         if (about.step !== undefined) settlers.set(request, settle);
-        void outcomeOf(member, request, body, leave.signal, msLeft)?.then((outcome) => {
+        void outcomeOf(member, request, body, leave.signal, saysUs / 1000)?.then((outcome) => {
           if (about.step !== undefined && !settlers.has(request)) return;
           if (options.failsAlone && !outcome.ok && !request.cancelled && failedBefore(about.step)) {
             member.process.at(world.nowUs() + ALONE_US, () => settlers.get(request)?.(outcome));

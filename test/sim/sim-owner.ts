@@ -47,6 +47,8 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
   const held = new Set<string>();
   /** Models and epochs under which a batch has been sent. */
   const begun = new Set<string>();
+  /** Of steps: when nobody waits for them any more. */
+  const dueUs = new Map<string, number>();
   /** Under which of them a request came. */
   const places = new Map<string, Watched>();
 
@@ -99,6 +101,9 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
       const now = nowUs();
       for (const { queue } of all.values()) queue.passed(now);
       if (message.kind === 'infer') {
+        if (simModel(message.model).idleUs !== undefined && message.msLeft > 0) {
+          dueUs.set(message.id, now + message.msLeft * 1000);
+        }
         const watched = watchedOf(message.model, message.epoch.number);
         const { id, request } = message;
         if (!healthy && !begun.has(keyOf(message.model, message.epoch.number))) unsure.add(id);
@@ -137,6 +142,9 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
         begun.add(keyOf(message.model, message.epoch.number));
         const watched = watchedOf(message.model, message.epoch.number);
         const ids = message.entries.map(({ id }) => id);
+        const late = ids.find((id) => (dueUs.get(id) ?? now) < now);
+        if (late !== undefined)
+          fail('timeout', `${owner} sends step ${late} of ${message.model} when its time is over`);
         for (const id of ids) {
           running.add(id);
           // Where the owner has taken a new epoch, its queue goes on.
