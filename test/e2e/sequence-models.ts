@@ -92,6 +92,8 @@ export interface LiveSequence {
 /** The sequences of a model that live now, over the whole cluster. */
 export async function liveSequences(http: string, model: string): Promise<readonly LiveSequence[]> {
   const answer = await fetch(`${http}/nereid/v1/sequences?model=${model}`);
-  const { sequences }: { sequences: readonly LiveSequence[] } = JSON.parse(await answer.text());
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(text);
+  const { sequences }: { sequences: readonly LiveSequence[] } = JSON.parse(text);
   return sequences;
 }
