@@ -47,8 +47,9 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
   const held = new Set<string>();
   /** Models and epochs under which a batch has been sent. */
   const begun = new Set<string>();
-  /** Of steps: when nobody waits for them any more. */
+  /** Of steps that were not sent yet: when nobody waits for them any more. */
   const dueUs = new Map<string, number>();
+  const sentOnce = new Set<string>();
   /** Under which of them a request came. */
   const places = new Map<string, Watched>();
 
@@ -101,7 +102,7 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
       const now = nowUs();
       for (const { queue } of all.values()) queue.passed(now);
       if (message.kind === 'infer') {
-        if (simModel(message.model).idleUs !== undefined && message.msLeft > 0) {
+        if (simModel(message.model).idleUs !== undefined && message.msLeft > 0 && !sentOnce.has(message.id)) {
           dueUs.set(message.id, now + message.msLeft * 1000);
         }
         const watched = watchedOf(message.model, message.epoch.number);
@@ -145,6 +146,10 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
         const late = ids.find((id) => (dueUs.get(id) ?? now) < now);
         if (late !== undefined)
           fail('timeout', `${owner} sends step ${late} of ${message.model} when its time is over`);
+        for (const id of ids) {
+          dueUs.delete(id);
+          sentOnce.add(id);
+        }
         for (const id of ids) {
           running.add(id);
           // Where the owner has taken a new epoch, its queue goes on.
