@@ -161,7 +161,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     const [{ session } = { session: '' }] = await kept('runs');
     const evicted = await fetch(`${door(1)}/nereid/v1/sequences/${session}`, { method: 'DELETE' });
     expect([evicted.status, await evicted.json()]).toMatchObject([200, { model: 'runs', session }]);
-    expect(await answer).toMatchObject({ status: 400 });
+    expect(await answer).toMatchObject({ status: 503, error: expect.stringContaining('evicted') });
     await noneKept('runs');
   });
 });

@@ -173,8 +173,6 @@ describe('a request of an iterative model', () => {
     await made.addWorker('wk-2');
     await made.worker.leave();
     await made.pass(1);
-    expect(made.gateway.outcome(id)).toMatch(
-      /^UNAVAILABLE: the instance that ran the request was lost in the middle of it/,
-    );
+    expect(made.gateway.outcome(id)).toMatch(/^UNAVAILABLE: the request ended between its runs/);
   });
 });

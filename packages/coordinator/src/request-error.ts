@@ -9,7 +9,7 @@ export const INSTANCE_LOST: ErrorInfo = {
 /** Of a request that is a sequence by itself, of which a run was done. */
 export const RUN_LOST: ErrorInfo = {
   code: 'UNAVAILABLE',
-  message: 'the instance that ran the request was lost in the middle of it; try again later',
+  message: 'the request ended between its runs: its instance was lost, or its sequence was evicted; try again later',
 };
 
 /** To the caller of an unload that takes longer than `ms`. */
