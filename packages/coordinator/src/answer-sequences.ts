@@ -70,7 +70,7 @@ function allSequences(model: OwnedModel): ListedSequence[] {
 function withInstance(model: OwnedModel, { version }: OwnedVersion, row: SequenceRow): ListedSequence {
   const { place } = row;
   if (place === null) return { version, ...row };
-  const instances = model.workers.get(place.worker)?.versions.get(version)?.instances;
+  const instances = model.workers.get(place.worker)?.held.get(version)?.instances;
   const instanceName = instances?.find(({ index }) => index === place.instance)?.name ?? '';
   return { version, ...row, place: { ...place, instanceName } };
 }

@@ -63,6 +63,7 @@ export function createDeskActs(lostError: LostError, book: SessionBook, states: 
     const { id, end, number } = step.arrival;
     if (number >= 0) session.numbered = true;
     const start = !session.scheduled;
+    if (start) session.held = false;
     session.scheduled = true;
     if (end) session.ending = true;
     decisions.push({ type: 'queue', id, sequence: { session: session.id, start, end, replaces: replaces?.id } });

@@ -106,6 +106,8 @@ function inWords(decision: DeskDecision): string {
     }
     case 'step-over':
       return `over ${decision.id}${decision.ended ? ' ended' : ''}`;
+    case 'session-held':
+      return `${decision.held ? 'held' : 'not held'} ${decision.session}`;
     case 'session-over':
       return `session-over ${decision.session}`;
     case 'free':

@@ -43,6 +43,15 @@ test('a passive instance gets no work either after another one was started again
   expect(events).toEqual(['free w/1', 'lost w/1', 'free w/1']);
 });
 
+test('an instance that is not there does not drain', () => {
+  const { places, describe, events } = recorded();
+  describe(instance(0));
+  places.take('w/0');
+  places.withdraw('w');
+  places.drain('w');
+  expect(events).toEqual(['free w/0', 'lost w/0']);
+});
+
 test('R38: a worker that drains keeps its places, and its instances are new once it is there again', () => {
   const { places, describe, events } = recorded();
   describe(instance(0));

@@ -97,7 +97,7 @@ export function createInstancePlaces({
   };
 
   const drainOne = (key: InstanceKey, instance: PlacedInstance) => {
-    if (instance.draining) return;
+    if (!instance.known || instance.draining) return;
     instance.draining = true;
     tellDraining(key);
   };

@@ -1,6 +1,7 @@
 import type { ListedSequence } from '@nereid/protocol';
 import type { WaitingSession } from '@nereid/scheduler';
 import type { Place, Session } from './session-book.ts';
+import { isWaiting } from './step-states.ts';
 
 /** Of a sequence all that is told of it but what its model says. */
 export type SequenceRow = Omit<ListedSequence, 'version'>;
@@ -20,7 +21,7 @@ export function* listSequences(
     const row = rows.get(id);
     // Nothing of it may have been sent yet.
     const place = sent ?? placeOf(row);
-    const held = [...steps.values()].filter(({ state }) => state === 'held' || state === 'blob').length;
+    const held = [...steps.values()].filter(({ state }) => isWaiting(state)).length;
     yield {
       session: id,
       correlationId,

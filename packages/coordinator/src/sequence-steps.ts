@@ -15,7 +15,7 @@ import { startedSession } from './session-arrival.ts';
 import type { Session, StepArrival } from './session-book.ts';
 import type { DescribedSessions } from './session-described.ts';
 import { createSessionDesk } from './session-desk.ts';
-import { type DeskDecision, type DeskEvent, STEP_HELD_US_MAX } from './session-events.ts';
+import type { DeskDecision, DeskEvent } from './session-events.ts';
 import type { OwnedRequest, QueueParts } from './version-queue.ts';
 import { createWakeTimer } from './wake-timer.ts';
 
@@ -34,6 +34,9 @@ export interface SequenceStepsParts {
   /** It runs at that worker in another batch. */
   readonly runElsewhere: (entry: Entry, worker: ProcessId) => void;
 }
+
+/** While steps are held: how often to look whether one is for too long. */
+const HELD_LOOK_US = 1_000_000;
 
 /** The steps of one model version: what the desk decides of them (session-desk.ts), carried out. */
 export interface SequenceSteps {
@@ -84,7 +87,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps | 
     const lived = desk.sessions.size;
     const world = { nowUs: clock.nowUs(), epoch: parts.queue.epoch().number, described: sequences.described() };
     for (const decision of desk.step(event, world)) apply(decision);
-    if (desk.held > 0 && !look.isSet) look.set(world.nowUs + STEP_HELD_US_MAX);
+    if (desk.held > 0 && !look.isSet) look.set(world.nowUs + HELD_LOOK_US);
     if (lived > 0 && desk.sessions.size === 0) parts.queue.idle();
   };
 
@@ -96,6 +99,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps | 
         return;
       }
       case 'step-over':
+      case 'session-held':
       case 'session-over':
         parts.step(decision);
         return;
@@ -109,6 +113,11 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps | 
     if (entry === undefined) return;
     switch (decision.type) {
       case 'queue':
+        // It was sent before, and nobody waits for it any more.
+        if (entry.cancelled) {
+          parts.end(entry.request, CANCELLED, 'CANCELED');
+          return;
+        }
         entry.request = { ...entry.request, sequence: decision.sequence };
         if (entry.running) parts.wait(entry);
         parts.step({ type: 'arrived', request: entry.request });

@@ -114,6 +114,18 @@ test('R21: a START whose worker is lost begins elsewhere', async () => {
   expect(gateway.outcome(start)).toBe('ok');
 });
 
+test('R21: but not one that was cancelled', async () => {
+  const { worker, gateway, addWorker } = await sequences();
+  const start = send(gateway, 5n, 'start');
+  await settle();
+  gateway.cancel('m', start);
+  const other = await addWorker('wk-2');
+  await settle();
+  await worker.leave();
+  await settle();
+  expect([batchesOf(other), gateway.outcome(start)]).toEqual([[], 'CANCELLED: Request cancelled']);
+});
+
 test('R38: a worker that drains goes on with its sequences, and new ones go elsewhere', async () => {
   const { worker, gateway, addWorker } = await sequences();
   const session = await begun({ worker, gateway });
@@ -252,6 +264,42 @@ test('R24: also one that is held', async () => {
   expect(gateway.outcome(held)).toBe('none');
   await pass(1);
   expect(gateway.outcome(held)).toBe('UNAVAILABLE: Request timeout expired');
+  expect(worker.frees).toEqual([session]);
+});
+
+test('R24: for 10 s at most, whatever else was held before', async () => {
+  const { worker, gateway, pass } = await serving(
+    'max_batch_size: 2 sequence_batching { max_sequence_idle_microseconds: 60000000 }',
+  );
+  const sessions = [await begun({ worker, gateway }, 5n), await begun({ worker, gateway }, 6n)];
+  send(gateway, 5n, '', { session: sessions[0] ?? null, prev: 7, g: 8 });
+  await settle();
+  await pass(1_500);
+  const held = send(gateway, 6n, '', { session: sessions[1] ?? null, prev: 7, g: 8 });
+  await settle();
+  await pass(9_999);
+  expect(gateway.outcome(held)).toBe('none');
+  await pass(1_001);
+  expect(gateway.outcome(held)).toContain('sequence 6');
+  expect(worker.frees).toEqual(sessions);
+});
+
+test('R37: a sequence of which a step waits for another is not idle', async () => {
+  const { worker, gateway, pass } = await sequences();
+  const session = await begun({ worker, gateway });
+  const held = send(gateway, 5n, '', { session, id: 'gw-1:3', g: 3, prev: 2 });
+  await settle();
+  await pass(3_000);
+  // What was lost comes again.
+  const lost = send(gateway, 5n, '', { session, id: 'gw-1:2', g: 2, sends: 2 });
+  for (const id of [lost, held]) {
+    await settle();
+    expect(batchesOf(worker)).toEqual([[id]]);
+    worker.finish();
+  }
+  await pass(999);
+  expect(worker.frees).toEqual([]);
+  await pass(1);
   expect(worker.frees).toEqual([session]);
 });
 

@@ -60,6 +60,8 @@ export interface Session {
   blocking: number;
   /** The scheduler knows it. */
   scheduled: boolean;
+  /** Since then it was told that steps of it are held. */
+  held: boolean;
   /** The last batch with a step of it that this owner sent; 0 for none. */
   lastBatch: number;
   /** Its END has been taken: what comes after needs a START. */
@@ -170,6 +172,7 @@ export function newSession(id: string, correlationId: bigint | string, bind: Bin
     steps: new Map(),
     blocking: 0,
     scheduled: false,
+    held: false,
     lastBatch: 0,
     ending: false,
     replaced: false,

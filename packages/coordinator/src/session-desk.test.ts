@@ -86,7 +86,12 @@ describe('R16: the order of a chain', () => {
       (d) => d.arrive('a:2', { named: 'a:1', prev: 1 }),
       ['queue a:2 of a:1'],
     ],
-    ['a step waits for one that has not come', begun, (d) => d.arrive('a:3', { named: 'a:1', prev: 2 }), []],
+    [
+      'a step waits for one that has not come, and its session is not idle',
+      begun,
+      (d) => d.arrive('a:3', { named: 'a:1', prev: 2 }),
+      ['held a:1'],
+    ],
     [
       'and goes with it',
       (d) => {
@@ -95,7 +100,7 @@ describe('R16: the order of a chain', () => {
         d.arrive('a:3', { named: 'a:1', prev: 2 });
       },
       (d) => d.arrive('a:2', { named: 'a:1' }),
-      ['queue a:2 of a:1', 'queue a:3 of a:1', 'queue a:4 of a:1'],
+      ['queue a:2 of a:1', 'queue a:3 of a:1', 'queue a:4 of a:1', 'not held a:1'],
     ],
     [
       'or once its sender says that it is settled',
@@ -104,7 +109,7 @@ describe('R16: the order of a chain', () => {
         d.arrive('a:3', { named: 'a:1', prev: 2 });
       },
       (d) => d.arrive('a:3', { named: 'a:1', prev: 2, low: 3, sends: 2 }),
-      ['queue a:3 of a:1'],
+      ['queue a:3 of a:1', 'not held a:1'],
     ],
     [
       'or once its worker says that it was applied',
@@ -113,9 +118,9 @@ describe('R16: the order of a chain', () => {
         d.arrive('a:3', { named: 'a:1', prev: 2 });
       },
       (d) => d.described('w', [slotOf('a:1', { bind: { epoch: 1, n: 1 }, marks: [['a', 2]], steps: 2 })]),
-      ['queue a:3 of a:1'],
+      ['queue a:3 of a:1', 'not held a:1'],
     ],
-    ['a START waits for the last steps of the one before it', begun, (d) => d.start('a:3', { prev: 2 }), []],
+    ['a START waits for the last steps of the one before it', begun, (d) => d.start('a:3', { prev: 2 }), ['held a:1']],
     [
       'and goes behind them',
       (d) => {
@@ -398,7 +403,7 @@ describe('R18, R19: what the end of a step means', () => {
         d.over('a:2', 'duplicate');
       },
       (d) => d.arrive('b:1', { named: 'a:1' }),
-      [],
+      ['held a:1'],
     ],
     [
       'and goes then',
@@ -408,7 +413,17 @@ describe('R18, R19: what the end of a step means', () => {
         d.arrive('b:1', { named: 'a:1' });
       },
       (d) => d.over('a:2'),
-      ['over a:2', 'queue b:1 of a:1'],
+      ['over a:2', 'queue b:1 of a:1', 'not held a:1'],
+    ],
+    [
+      'its session is over and it runs already: then it is lost with its worker',
+      (d) => {
+        step(d);
+        d.failed('a:3', QUEUE_TIMEOUT);
+        d.over('a:2', 'duplicate');
+      },
+      (d) => d.returned('a:2'),
+      ['fail a:2: sequence_lost'],
     ],
     ['idle', begun, (d) => d.closed('a:1', 'idle'), ['free a:1 at w']],
     [
@@ -531,7 +546,7 @@ describe('R22: numbered steps', () => {
         d.send('a:2');
       },
       (d) => d.arrive('b:1', { number: 1, end: true }),
-      [],
+      ['held a:1'],
     ],
     [
       'and are replayed then',
@@ -630,6 +645,22 @@ test('what ended is forgotten after a while, and in the end all is', () => {
   send('b:1');
   over('b:1');
   expect(desk.knows('a:5000')).toBe(false);
+});
+
+test('a session of which a step is held is not idle at the next worker either', () => {
+  const desk = deskPlay();
+  desk.world.described = false;
+  desk.arrive('a:4', { named: 'a:1', prev: 3, sends: 2 });
+  expect(desk.described('w', [slotOf('a:1', { bind: { epoch: 0, n: 1 }, marks: [['a', 2]], steps: 2 })])).toEqual([
+    'bound a:1 at w/0/0',
+    'held a:1',
+  ]);
+  expect(desk.described('v', [slotOf('a:1', { bind: { epoch: 0, n: 2 }, marks: [['a', 2]], steps: 2 })])).toEqual([
+    'free a:1 at w',
+    'session-over a:1',
+    'bound a:1 at v/0/0',
+    'held a:1',
+  ]);
 });
 
 test('a session that is replaced before it was sent leaves the scheduler without a slot', () => {

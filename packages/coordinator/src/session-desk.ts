@@ -103,12 +103,23 @@ export function createSessionDesk(
     }
   };
 
+  /** What waits here for the present session, or for its END, keeps it from being idle. */
+  const tellHeld = (correlationId: bigint | string) => {
+    const session = book.present(correlationId);
+    const [first] = states.held(correlationId);
+    const held = first !== undefined;
+    if (session?.scheduled !== true || session.held === held) return;
+    session.held = held;
+    acts.decisions.push({ type: 'session-held', session: session.id, held });
+  };
+
   /** Until nothing changes any more. */
   const settle = () => {
     while (changed.size > 0 || leaving.size > 0) {
       for (const correlationId of changed) {
         changed.delete(correlationId);
         for (const step of states.held(correlationId)) decide(step);
+        tellHeld(correlationId);
       }
       for (const session of leaving) {
         leaving.delete(session);
@@ -173,8 +184,7 @@ export function createSessionDesk(
         acts.decisions.push({ type: 'step-over', id: arrival.id, ended: false });
         return;
       case 'duplicate':
-        if (isLive(session)) setState(step, 'elsewhere');
-        else forget(step);
+        setState(step, 'elsewhere');
         return;
       case 'cancelled':
         forget(step);
@@ -236,6 +246,7 @@ export function createSessionDesk(
       if (session.scheduled) acts.decisions.push({ type: 'session-over', session: session.id });
       session.place = place;
       session.scheduled = true;
+      session.held = false;
       acts.decisions.push({ type: 'bound', session: session.id, place });
       for (const step of session.steps.values()) if (step.state === 'queued') queue(step, session);
     },

@@ -44,6 +44,7 @@ export type DeskDecision =
   | { readonly type: 'fail'; readonly id: string; readonly error: ErrorInfo; readonly reason: FailureReason }
   | { readonly type: 'bound'; readonly session: string; readonly place: Place }
   | { readonly type: 'step-over'; readonly id: string; readonly ended: boolean }
+  | { readonly type: 'session-held'; readonly session: string; readonly held: boolean }
   | { readonly type: 'session-over'; readonly session: string }
   | { readonly type: 'free'; readonly session: string; readonly worker: ProcessId };
 

@@ -70,6 +70,8 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'bound'; readonly session: string; readonly instance: InstanceKey; readonly slot: number }
   /** A step has left its batch; `ended`: its session is over with it, and its slot is free. */
   | { readonly type: 'step-over'; readonly id: string; readonly ended: boolean }
+  /** Whoever tells of steps has some of the session that wait for others first, or has none any more: so long it is not idle. */
+  | { readonly type: 'session-held'; readonly session: string; readonly held: boolean }
   /** The session is over whatever it still had here, all of which is forgotten; its slot is free. */
   | { readonly type: 'session-over'; readonly session: string }
   /** Nothing more arrives: what waits need not wait for company. */

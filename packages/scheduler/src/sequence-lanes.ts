@@ -34,6 +34,7 @@ export interface SequenceLanes<R extends QueuedRequest> {
   over(id: string, ended: boolean, nowUs: number): SequenceInstance<R> | undefined;
   /** Ends the session of a step that waits, but leaves the step itself to the caller. */
   cancel(id: string, nowUs: number): void;
+  hold(session: string, held: boolean, nowUs: number): void;
   forget(session: string, nowUs: number): void;
   bind(session: string, instance: InstanceKey, slot: number, nowUs: number): void;
   /** Ends what waits in the backlog, or is idle, for too long. */
@@ -126,7 +127,7 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
       drop(first, nowUs);
       settle(lane, returned, nowUs);
     } else if (isQuiet(first)) {
-      if (idle.isOver(first, nowUs)) close(first, 'idle', nowUs);
+      if (!first.held && idle.isOver(first, nowUs)) close(first, 'idle', nowUs);
     } else if (lane.slot === undefined) {
       backlog.retime(lane);
     } else if (!first.begun && !isOpen(lane.slot.instance)) {
@@ -257,6 +258,12 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
       const session = byStep.get(id);
       if (session !== undefined && session.inFlight !== id) close(session, 'cancelled', nowUs, id);
     },
+    hold(id, held, nowUs) {
+      const session = sessions.get(id);
+      if (session === undefined) return;
+      session.held = held;
+      settle(session.lane, false, nowUs);
+    },
     forget(id, nowUs) {
       const session = sessions.get(id);
       if (session === undefined) return;
@@ -290,7 +297,7 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
         for (const session of [...lane.sessions]) close(session, 'timeout', nowUs);
       }
       for (let session = idle.shift(nowUs); session !== undefined; session = idle.shift(nowUs)) {
-        if (isQuiet(session)) close(session, 'idle', nowUs);
+        if (isQuiet(session) && !session.held) close(session, 'idle', nowUs);
       }
     },
     get nextExpiryUs() {

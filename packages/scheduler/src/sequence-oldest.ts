@@ -1,7 +1,7 @@
 import { createDynamicScheduler } from './dynamic-batcher.ts';
 import { NO_POLICIES } from './queue-policy.ts';
-import type { ReadySteps, StepBatch } from './ready-steps.ts';
-import type { Decision, QueuedRequest, ScheduleEvent } from './schedule.ts';
+import type { ReadySteps } from './ready-steps.ts';
+import type { CloseReason, Decision, QueuedRequest, ScheduleEvent } from './schedule.ts';
 
 export interface OldestOptions {
   /** The model's max_batch_size, at least 1. */
@@ -37,20 +37,27 @@ export function createOldestSteps<R extends QueuedRequest>(options: OldestOption
   /** The batcher knows that the instance is free. */
   let offered = false;
   let drains = false;
-  let made: StepBatch<R> | undefined;
+  /** A batch of the batcher's that is not out yet. */
+  let made: { readonly batch: readonly ReadyStep<R>[]; readonly reason: CloseReason } | undefined;
   let lookUs = Number.POSITIVE_INFINITY;
 
   const take = (decision: Decision<ReadyStep<R>>) => {
     if (decision.type === 'wake') lookUs = decision.atUs;
     if (decision.type !== 'dispatch') return;
     offered = false;
-    const { batch, reason } = decision;
-    made = { batch: batch.map(({ step }) => step), slots: batch.map(({ slot }) => slot), reason };
+    made = decision;
   };
 
   const tell = (event: ScheduleEvent<ReadyStep<R>>, nowUs: number) => {
     for (const decision of batcher.step(event, nowUs)) take(decision);
     if (batcher.waiting === 0) lookUs = Number.POSITIVE_INFINITY;
+  };
+
+  /** One of its steps leaves before it is out. */
+  const takeApart = (nowUs: number) => {
+    const { batch = [] } = made ?? {};
+    made = undefined;
+    for (const request of [...batch].reverse()) tell({ type: 'returned', request }, nowUs);
   };
 
   return {
@@ -74,6 +81,7 @@ export function createOldestSteps<R extends QueuedRequest>(options: OldestOption
       tell({ type: returned ? 'returned' : 'arrived', request }, nowUs);
     },
     remove({ id }, _slot, nowUs) {
+      takeApart(nowUs);
       tell({ type: 'cancelled', id }, nowUs);
     },
     next(nowUs, draining) {
@@ -89,9 +97,10 @@ export function createOldestSteps<R extends QueuedRequest>(options: OldestOption
         offered = true;
         tell({ type: 'instance-free', instance: INSTANCE }, nowUs);
       }
-      const batch = made;
+      if (made === undefined) return undefined;
+      const { batch, reason } = made;
       made = undefined;
-      return batch;
+      return { batch: batch.map(({ step }) => step), slots: batch.map(({ slot }) => slot), reason };
     },
     get lookUs() {
       return lookUs;

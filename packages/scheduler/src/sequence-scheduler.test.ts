@@ -278,6 +278,26 @@ const ENDS: readonly SequenceTimeline[] = [
     log: ['0 wk/0: a1@0 free', '150 wk/0: a2@0 free'],
   },
   {
+    rule: 'nor while its owner has steps of it that wait; after those it is closed at once too',
+    config: `${IDLE} direct { }`,
+    events: [
+      [0, 'a^'],
+      [1, 'b^'],
+      [50, { type: 'session-held', session: 'a', held: true }],
+      [51, { type: 'session-held', session: 'b', held: true }],
+      [150, 'b'],
+      [151, { type: 'session-held', session: 'b', held: false }],
+      [180, { type: 'session-held', session: 'a', held: false }],
+    ],
+    log: [
+      '0 wk/0: a1@0 free',
+      '1 wk/0: b1@1 free',
+      '150 wk/0: b2@1 free',
+      '180 closed a idle bound',
+      '250 closed b idle bound',
+    ],
+  },
+  {
     rule: 'a sequence in the backlog is not idle; its time begins when it has a slot',
     config: `${IDLE} direct { }`,
     max_batch_size: 1,
@@ -655,6 +675,20 @@ describe('when the owner is told', () => {
       { type: 'reject', request: { id: 'b1' } },
       { type: 'closed', session: 'b', why: 'timeout', bound: false },
     ]);
+  });
+
+  test.each<[string, ScheduleEvent, string[]]>([
+    ['its session is over', { type: 'session-over', session: 'c' }, []],
+    ['its instance drains', { type: 'instance-draining', instance: 'wk/0' }, ['c1']],
+  ])('oldest: a step that has just got its slot does not go there where %s in the same step', (_what, event, sent) => {
+    const scheduler = sequenceScheduler(`${IDLE} oldest { max_candidate_sequences: 1 }`, 1);
+    const over: ScheduleEvent = { type: 'step-over', id: 'a1', ended: false };
+    for (const first of [free('wk/0'), step('a1', 'a'), over, free('wk/0'), step('c1', 'c')]) scheduler.step(first, 0);
+    // Only now `a` is seen to be idle, so that `c` has its slot.
+    expect(scheduler.step(event, 150_000)).toMatchObject([{ type: 'closed', session: 'a' }]);
+    const later = scheduler.step(free('wk/1'), 150_000);
+    const batches = later.flatMap((decision) => (decision.type === 'dispatch' ? decision.batch : []));
+    expect(batches.map(({ id }) => id)).toEqual(sent);
   });
 
   test('a request that is no step of a sequence cannot be taken', () => {

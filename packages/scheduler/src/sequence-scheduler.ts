@@ -62,6 +62,9 @@ export function createSequenceScheduler<R extends QueuedRequest = QueuedRequest>
       case 'step-over':
         answering = lanes.over(event.id, event.ended, nowUs) ?? answering;
         break;
+      case 'session-held':
+        lanes.hold(event.session, event.held, nowUs);
+        break;
       case 'session-over':
         lanes.forget(event.session, nowUs);
         break;

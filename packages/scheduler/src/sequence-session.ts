@@ -13,6 +13,8 @@ export interface Session<R extends QueuedRequest> {
   inFlight: string | undefined;
   /** A step has been sent to its slot's instance, which keeps it from then on: it cannot go elsewhere. */
   begun: boolean;
+  /** Steps of it wait elsewhere, so that it is not idle. */
+  held: boolean;
   /** When its START came. */
   readonly startedUs: number;
   /** When the last step came, or it got its slot, whichever was later. */
@@ -63,6 +65,7 @@ export function createSession<R extends QueuedRequest>(id: string, lane: Lane<R>
     steps: createLinkedList<R>(),
     inFlight: undefined,
     begun: false,
+    held: false,
     startedUs,
     activeUs: startedUs,
     timeoutUs: Number.POSITIVE_INFINITY,
