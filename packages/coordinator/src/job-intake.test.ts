@@ -47,10 +47,12 @@ interface World {
   batches(count: number): Promise<void>;
 }
 
-async function world(config = ''): Promise<World> {
+/** `first` is done before the coordinator starts. */
+async function world(config = '', first = async (_cluster: FakeCluster) => {}): Promise<World> {
   const queues = openQueues();
   const cluster = fakeCluster([fakeModel(model, config)], {}, { jobs: queues });
   const worker = await cluster.worker();
+  await first(cluster);
   await cluster.coordinator.start();
   const stop = async () => {
     const stopping = cluster.coordinator.stop(0);
@@ -340,6 +342,26 @@ test('no more jobs are taken than may wait, and all are taken in the end', async
     await settle();
   }
   expect((await all).every((job) => job?.state === 'completed')).toBe(true);
+});
+
+test('steps of sequences are taken once every worker has said what it has', async () => {
+  const silent: FakeWorker[] = [];
+  const { cluster, worker, add, batches, find } = await world(
+    'max_batch_size: 1 sequence_batching { }',
+    async (cluster) => {
+      const other = await cluster.worker('wk-2');
+      other.slow = true;
+      silent.push(other);
+    },
+  );
+  const tensor = { name: 'A', datatype: 'FP32', shape: [1, 1], data: [1] };
+  await add('j1', { inputs: [tensor], parameters: { sequence_id: 5, sequence_start: true } });
+  await cluster.pass(1_000);
+  expect([(await find('j1'))?.state, worker.executes]).toEqual(['waiting', []]);
+  for (const other of silent) await other.leave();
+  await cluster.pass(1_000);
+  await batches(1);
+  worker.finish();
 });
 
 test('a stopping coordinator gives its jobs back', async () => {

@@ -23,7 +23,7 @@ import { endSequence } from './answer-sequences.ts';
 import type { Intake } from './intake.ts';
 import { countedIdentity, createJobSteps, runsSteps, type StepIdentity, stepVerdict } from './job-steps.ts';
 import { type JobVerdict, jobVerdict } from './job-verdict.ts';
-import type { OwnedModel } from './owned-model.ts';
+import { allDescribed, type OwnedModel } from './owned-model.ts';
 
 export interface JobIntakeParts {
   readonly id: ProcessId;
@@ -46,7 +46,8 @@ export interface JobIntakeParts {
  * coordinator's own mailbox. The answer ends the job in Redis. The worker sends it before `done`; where
  * it was lost, the queue forgets the request and the job stays held, so whatever no queue knows for a
  * while is put into the queue again (docs/protocol.md R33). A job leaves without an outcome when its
- * lock is lost or the model is given up: then its next owner runs it.
+ * lock is lost or the model is given up: then its next owner runs it. Jobs that are steps are taken once every worker
+ * has said what it has: before, a sequence of which one is lost is not known and cannot be ended.
  */
 export interface JobIntake {
   /** Takes the model's jobs from now until the returned function is called; held ones then go back. */
@@ -110,6 +111,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
     const { model, jobs } = served;
     if (parts.stopping() || model.phase !== 'serving') return 0;
     if (!model.versions.some(({ state }) => state === 'READY')) return 0;
+    if (runsSteps(model) && (model.settling || !allDescribed(model))) return 0;
     const waiting = model.versions.reduce((sum, { queue }) => sum + (queue?.waiting ?? 0), 0);
     const waitingMax = Math.max(WAITING_MAX, WAITING_BATCHES_MAX * model.signature.maxBatchSize);
     // One is always taken, so that a busy model's jobs go on too.
