@@ -2,7 +2,7 @@
  * What must hold of the rule for sequences, told of what goes in and comes out. A second, simple account of the
  * sessions: where each is, which is learnt from the rule's own list, what waits and what is out.
  */
-import { QUEUE_FULL, SEQUENCE_TIMEOUT } from '@nereid/protocol';
+import { SEQUENCE_TIMEOUT } from '@nereid/protocol';
 import type { Decision, QueuedRequest, SessionClose, WaitingSession } from '@nereid/scheduler';
 import type { SequenceRules } from './sequence-queue-rules.ts';
 
@@ -25,7 +25,6 @@ export type SequenceCheck =
   | 'starved'
   | 'idle'
   | 'timeout'
-  | 'cancel'
   /** No session begins where none may. */
   | 'draining'
   /** What lives is known, what is over is not. */
@@ -69,8 +68,6 @@ export interface SequenceChecks {
   readonly sessions: ReadonlyMap<string, Told>;
   arrived(step: QueuedRequest, nowUs: number): void;
   returned(step: QueuedRequest, nowUs: number): void;
-  /** A step is not wanted any more; it is to take its session with it if it waits. */
-  cancelled(id: string): void;
   stepOver(session: string, id: string, ended: boolean, nowUs: number): void;
   sessionOver(session: string, nowUs: number): void;
   instance(key: string, is: 'free' | 'lost' | 'draining', nowUs: number): void;
@@ -101,8 +98,6 @@ export function createSequenceChecks(rules: SequenceRules, fail: Fail): Sequence
   /** What lives after the last event, by instance and slot. */
   let usedBefore = new Map<string, ReadonlySet<number>>();
   let draining = false;
-  /** The step whose cancel is to close its session. */
-  let cancelling: { readonly session: string; readonly id: string } | undefined;
 
   const end = (session: Told, nowUs: number) => {
     sessions.delete(session.id);
@@ -234,8 +229,8 @@ export function createSequenceChecks(rules: SequenceRules, fail: Fail): Sequence
       return;
     }
     if (bound !== session.begun) fail('slot', `${id} is ${bound ? '' : 'not '}bound`);
-    const left = session.waiting.filter((step) => step.id !== cancelling?.id);
-    if (left.length > 0) fail('left', `${left[0]?.id} still waits in ${id}, which is closed`);
+    const [left] = session.waiting;
+    if (left !== undefined) fail('left', `${left.id} still waits in ${id}, which is closed`);
     if (why === 'idle') checkIdle(session, nowUs);
     if (why === 'timeout') {
       const expiresUs = Math.min(...chainOf(session).map((one) => one.expiresUs), expiredUs);
@@ -243,8 +238,6 @@ export function createSequenceChecks(rules: SequenceRules, fail: Fail): Sequence
       if (Math.abs(expiresUs - nowUs) > ROUNDING_US) fail('timeout', `${id} is refused at ${nowUs}, not ${expiresUs}`);
       expiredUs = expiresUs;
     }
-    if (why === 'cancelled' && cancelling?.session !== id) fail('cancel', `${id} is closed for nothing`);
-    if (why === 'cancelled') cancelling = undefined;
     session.waiting = [];
     end(session, nowUs);
   };
@@ -261,11 +254,10 @@ export function createSequenceChecks(rules: SequenceRules, fail: Fail): Sequence
 
   const rejected = ({ request, error }: Extract<Decision, { type: 'reject' }>) => {
     const session = sessions.get(request.sequence?.session ?? '');
-    if (error === QUEUE_FULL) {
+    if (error !== SEQUENCE_TIMEOUT) {
       fail('left', `${request.id} is refused`);
       return;
     }
-    if (error !== SEQUENCE_TIMEOUT && cancelling?.session !== session?.id) fail('cancel', `${request.id} is refused`);
     if (session === undefined) fail('left', `${request.id} of no session is refused`);
     else session.waiting = session.waiting.filter(({ id }) => id !== request.id);
   };
@@ -370,8 +362,6 @@ export function createSequenceChecks(rules: SequenceRules, fail: Fail): Sequence
       if (decision.type === 'reject') rejected(decision);
       else if (decision.type === 'closed') closed(decision.session, decision.why, decision.bound, nowUs);
     }
-    if (cancelling !== undefined) fail('cancel', `${cancelling.session} lives`);
-    cancelling = undefined;
   };
 
   return {
@@ -394,12 +384,6 @@ export function createSequenceChecks(rules: SequenceRules, fail: Fail): Sequence
       session.ready = undefined;
       if (step.sequence?.start === true) session.begun = false;
       markReady(nowUs);
-    },
-    cancelled(id) {
-      cancelling = undefined;
-      for (const { id: session, waiting } of sessions.values()) {
-        if (waiting.some((step) => step.id === id)) cancelling = { session, id };
-      }
     },
     stepOver(id, step, ended, nowUs) {
       const session = sessions.get(id);

@@ -31,8 +31,7 @@ export type SequencePlant =
   | 'idle in the backlog'
   | 'backlog time-out ignored'
   | 'time-outs count in a slot'
-  | 'cancel of one step only'
-  | 'cancelled is not told'
+  | 'session-over ignored'
   | 'late wakes'
   | 'lost step'
   | 'slot kept after the end';
@@ -88,12 +87,8 @@ export function plantSequences(create: CreateScheduler, plant: SequencePlant): C
         return asking(right(), () => ({ timeoutUs: 0 }));
       case 'time-outs count in a slot':
         return timingOut(right());
-      case 'cancel of one step only':
-        return cancellingOne(right());
-      case 'cancelled is not told':
-        return deciding(right(), (decision) =>
-          decision.type === 'closed' && decision.why === 'cancelled' ? [] : [decision],
-        );
+      case 'session-over ignored':
+        return hearing(right(), (event) => (event.type === 'session-over' ? [] : [event]));
       case 'late wakes':
         return deciding(right(), (decision) => [
           decision.type === 'wake' ? { ...decision, atUs: Math.ceil(decision.atUs / LATE_US) * LATE_US } : decision,
@@ -200,7 +195,11 @@ function overAtOnce<R extends QueuedRequest>(scheduler: Scheduler<R>): Scheduler
     const decisions = [...scheduler.step(event, nowUs)];
     for (const decision of decisions) {
       for (const { id, sequence } of decision.type === 'dispatch' ? decision.batch : []) {
-        if (sequence?.end !== true) decisions.push(...scheduler.step({ type: 'step-over', id, ended: false }, nowUs));
+        // One of which nothing waits would be seen to be quiet first.
+        const goesOn = [...(scheduler.sessions ?? [])].some(
+          ({ session, waiting }) => session === sequence?.session && waiting > 0,
+        );
+        if (goesOn) decisions.push(...scheduler.step({ type: 'step-over', id, ended: false }, nowUs));
       }
     }
     return decisions;
@@ -318,23 +317,6 @@ function timingOut<R extends QueuedRequest>(scheduler: Scheduler<R>): Scheduler<
       decisions.push(...scheduler.step({ type: 'session-over', session }, nowUs));
     }
     return decisions;
-  });
-}
-
-function cancellingOne<R extends QueuedRequest>(scheduler: Scheduler<R>): Scheduler<R> {
-  const cancelled = new Set<string>();
-  return stepping(scheduler, (event, nowUs) => {
-    if (event.type === 'cancelled') {
-      cancelled.add(event.id);
-      return [];
-    }
-    return scheduler
-      .step(event, nowUs)
-      .map((decision) =>
-        decision.type === 'dispatch'
-          ? { ...decision, batch: decision.batch.filter(({ id }) => !cancelled.has(id)) }
-          : decision,
-      );
   });
 }
 

@@ -1,4 +1,4 @@
-/** The rule for sequences under a seed: a drawn config, with clients, cancels, and instances that come, drain, pause and go. */
+/** The rule for sequences under a seed: a drawn config, with clients, an owner that ends sessions, and instances that come, drain, pause and go. */
 import { type ModelConfig, parseModelConfig } from '@nereid/config';
 import { type Random, seededRandom } from '@nereid/runtime';
 import type { Decision, QueuedRequest, ScheduleEvent, SequenceStep } from '@nereid/scheduler';
@@ -151,6 +151,7 @@ export function playSequences(seed: number, create: CreateScheduler): SequencePl
     step({ type: 'instance-lost', instance });
   };
   const sessionOver = (session: string) => {
+    count('over');
     checks.sessionOver(session, nowUs);
     step({ type: 'session-over', session });
   };
@@ -210,12 +211,6 @@ export function playSequences(seed: number, create: CreateScheduler): SequencePl
     checks.instance(instance, 'draining', nowUs);
     step({ type: 'instance-draining', instance });
   };
-  const cancel = () => {
-    const waiting = [...checks.sessions.values()].flatMap((session) => session.waiting);
-    const id = waiting.length === 0 || random.next() < 0.1 ? 'nobody' : pick(random, waiting).id;
-    checks.cancelled(id);
-    step({ type: 'cancelled', id });
-  };
   const change = () => {
     const what = random.next();
     const [first] = away;
@@ -231,8 +226,7 @@ export function playSequences(seed: number, create: CreateScheduler): SequencePl
     const what = random.next();
     if (what < 0.18) start();
     else if (what < 0.5) goOn();
-    else if (what < 0.54) cancel();
-    else if (what < 0.56 && checks.sessions.size > 0) sessionOver(pick(random, [...checks.sessions.keys()]));
+    else if (what < 0.54 && checks.sessions.size > 0) sessionOver(pick(random, [...checks.sessions.keys()]));
     else if (what < 0.8) finish();
     else if (what < 0.83) change();
     else passTime(Math.floor(random.next() ** 2 * STEP_US_MAX));

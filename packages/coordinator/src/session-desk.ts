@@ -236,9 +236,8 @@ export function createSessionDesk(
 
   const closed = (session: Session, why: SessionClose) => {
     session.scheduled = false;
-    const error = why === 'timeout' ? SEQUENCE_TIMEOUT : why === 'cancelled' ? CANCELLED : undefined;
-    const idle = sequenceNeedsStart(model, session.correlationId);
-    close(session, { lost: false, running: false, error: error ?? idle });
+    const error = why === 'timeout' ? SEQUENCE_TIMEOUT : sequenceNeedsStart(model, session.correlationId);
+    close(session, { lost: false, running: false, error });
   };
 
   const describedActs: DescribedActs = {

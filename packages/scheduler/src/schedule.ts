@@ -51,7 +51,7 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
    * START the session has not begun: it may go elsewhere.
    */
   | { readonly type: 'returned'; readonly request: R }
-  /** A request that is no longer wanted; unknown ids are ignored (it may be executing). With a step its session is closed. */
+  /** A request that is no longer wanted; unknown ids are ignored (it may be executing). A step leaves with its session, which is told to be over. */
   | { readonly type: 'cancelled'; readonly id: string }
   /** The instance can take one more batch. */
   | { readonly type: 'instance-free'; readonly instance: InstanceKey }
@@ -101,8 +101,8 @@ export type CloseReason =
   /** The model's own rule closed it. */
   | 'strategy';
 
-/** Why a rule ended a session: nothing came for it for too long; it waited for a slot for too long; one of its steps was cancelled. */
-export type SessionClose = 'idle' | 'timeout' | 'cancelled';
+/** Why a rule ended a session: nothing came for it for too long; it waited for a slot for too long. */
+export type SessionClose = 'idle' | 'timeout';
 
 /** A session as its rule has it. */
 export interface WaitingSession {

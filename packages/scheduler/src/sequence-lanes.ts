@@ -1,4 +1,4 @@
-import { CANCELLED, type ErrorInfo, NereidError, SEQUENCE_TIMEOUT } from '@nereid/protocol';
+import { NereidError, SEQUENCE_TIMEOUT } from '@nereid/protocol';
 import { createIdleSessions } from './idle-sessions.ts';
 import type { ReadySteps, StepBatch } from './ready-steps.ts';
 import type { Decision, InstanceKey, QueuedRequest, SequenceStep, SessionClose, WaitingSession } from './schedule.ts';
@@ -32,8 +32,6 @@ export interface SequenceLanes<R extends QueuedRequest> {
   sent(instance: SequenceInstance<R>, batch: StepBatch<R>): void;
   /** A step is out no more; the instance that it was on, undefined where nothing is known of it. */
   over(id: string, ended: boolean, nowUs: number): SequenceInstance<R> | undefined;
-  /** Ends the session of a step that waits, but leaves the step itself to the caller. */
-  cancel(id: string, nowUs: number): void;
   hold(session: string, held: boolean, nowUs: number): void;
   forget(session: string, nowUs: number): void;
   bind(session: string, instance: InstanceKey, slot: number, nowUs: number): void;
@@ -53,8 +51,8 @@ export interface SequenceLanes<R extends QueuedRequest> {
  * A session is in the *backlog* until a slot is free for it, then it *has* that slot until it is over. It is *begun*
  * once a step of it was sent: until then it may still go to another slot, where its instance is lost or drains. Of a
  * session one step is out at a time, and the next may go when that one is over; it is *quiet* while nothing of it waits
- * or is out. It ends with its END, when its owner says so, when one of its steps is cancelled as it waits, when it is
- * quiet and idle for too long, or with its time in the backlog; or quiet, by the START that has taken its place.
+ * or is out. It ends with its END, when its owner says so, when it is quiet and idle for too long, or with its time in
+ * the backlog; or quiet, by the START that has taken its place.
  */
 export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLanesOptions<R>): SequenceLanes<R> {
   const { decide } = options;
@@ -154,11 +152,10 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
     if (at === 0 && heir !== undefined && lane.slot !== undefined) idle.touch(heir, nowUs);
   };
 
-  /** `except`: a step that its caller ends. */
-  const close = (session: Session<R>, why: SessionClose, nowUs: number, except?: string) => {
-    const error: ErrorInfo = why === 'timeout' ? SEQUENCE_TIMEOUT : CANCELLED;
+  const close = (session: Session<R>, why: SessionClose, nowUs: number) => {
+    // One that is idle has none.
     for (let link = session.steps.first; link !== undefined; link = link.next) {
-      if (link.value.id !== except) decide({ type: 'reject', request: link.value, error });
+      decide({ type: 'reject', request: link.value, error: SEQUENCE_TIMEOUT });
     }
     decide({ type: 'closed', session: session.id, why, bound: session.begun });
     drop(session, nowUs);
@@ -253,10 +250,6 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
       if (ended) drop(session, nowUs);
       settle(lane, false, nowUs);
       return instance;
-    },
-    cancel(id, nowUs) {
-      const session = byStep.get(id);
-      if (session !== undefined && session.inFlight !== id) close(session, 'cancelled', nowUs, id);
     },
     hold(id, held, nowUs) {
       const session = sessions.get(id);

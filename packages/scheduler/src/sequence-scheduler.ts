@@ -30,7 +30,7 @@ export interface SequenceSchedulerOptions<R extends QueuedRequest = QueuedReques
  * their owner may find them again, until it says that they are over; but those of which nothing was sent go elsewhere.
  *
  * A step refused because too many wait does not end its session: whoever is told of it does. So does who takes a step
- * away that is out. A step of a session that is not known opens it, START or not: which it must be is decided before.
+ * away. A step of a session that is not known opens it, START or not: which it must be is decided before.
  */
 export function createSequenceScheduler<R extends QueuedRequest = QueuedRequest>(
   options: SequenceSchedulerOptions<R>,
@@ -55,9 +55,6 @@ export function createSequenceScheduler<R extends QueuedRequest = QueuedRequest>
         break;
       case 'returned':
         lanes.giveBack(event.request, nowUs);
-        break;
-      case 'cancelled':
-        lanes.cancel(event.id, nowUs);
         break;
       case 'step-over':
         answering = lanes.over(event.id, event.ended, nowUs) ?? answering;
@@ -87,6 +84,7 @@ export function createSequenceScheduler<R extends QueuedRequest = QueuedRequest>
         draining = true;
         touchAll(() => true);
         break;
+      case 'cancelled':
       case 'running':
       case 'time':
         break;
