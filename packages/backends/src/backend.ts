@@ -108,7 +108,8 @@ export interface BackendInstance {
   readonly needsRequests: boolean;
   /**
    * One execution at a time. A throw fails the batch, with INTERNAL unless it is a NereidError: each of
-   * its requests is then executed alone once, and fails alone. `each` is for what only some fail by.
+   * its requests is then executed alone once, and fails alone, but steps of sequences all fail with it.
+   * `each` is for what only some fail by.
    */
   execute(batch: Batch): Promise<BatchResult>;
   /** Frees the model. Called once, never during an execution. */

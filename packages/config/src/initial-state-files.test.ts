@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { encodeBytesElements } from '@nereid/protocol';
@@ -62,11 +62,22 @@ describe('a file of an initial state', () => {
   });
 });
 
-test('states that are too large to be kept are refused', async () => {
-  const dims = LIMITS.initial_state_bytes_max / 4 + 1;
-  const large = parseModelConfig(
-    `sequence_batching { state { input_name: "S" output_name: "T" data_type: TYPE_FP32 dims: ${dims} } }`,
-    'c',
-  );
-  await expect(checkInitialStates(large, directory)).rejects.toMatchObject({ code: 'INVALID_ARG', field: 'state' });
+describe('states that are too large to be kept are refused', () => {
+  const TOO_LARGE = { code: 'INVALID_ARG', field: 'state', message: expect.stringMatching(/^the initial states of/) };
+
+  // An empty text takes four bytes, for its length.
+  test.each(['FP32', 'STRING'])('of %s', async (type) => {
+    const dims = LIMITS.initial_state_bytes_max / 4 + 1;
+    const large = parseModelConfig(
+      `sequence_batching { state { input_name: "S" output_name: "T" data_type: TYPE_${type} dims: ${dims} } }`,
+      'c',
+    );
+    await expect(checkInitialStates(large, directory)).rejects.toMatchObject(TOO_LARGE);
+  });
+
+  test('of a file with texts, which is not read', async () => {
+    put(new Uint8Array());
+    truncateSync(join(directory, 'initial_state', 'f'), LIMITS.initial_state_bytes_max + 1);
+    await expect(checkInitialStates(config('STRING', [1], 'f'), directory)).rejects.toMatchObject(TOO_LARGE);
+  });
 });

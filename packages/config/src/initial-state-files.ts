@@ -1,7 +1,7 @@
 /** Files of `initial_state` in a model's folder (sequence_batch_scheduler.cc, GenerateInitialStateData). */
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { bytesElements, elementCount, errorInfo, fixedByteSize, NereidError } from '@nereid/protocol';
+import { bytesElements, ELEMENT_LENGTH_BYTES, elementCount, errorInfo, fixedByteSize, NereidError } from '@nereid/protocol';
 import type { ModelConfig } from './gen/model_config_pb.ts';
 import { LIMITS } from './limits.ts';
 import { pathInside } from './model-files.ts';
@@ -22,15 +22,27 @@ export function initialStateFiles(config: ModelConfig): string[] {
  */
 export async function checkInitialStates(config: ModelConfig, directory: string): Promise<void> {
   let bytes = 0;
+  const count = (more: number) => {
+    bytes += more;
+    if (bytes <= LIMITS.initial_state_bytes_max) return;
+    const text = `the initial states of model '${config.name}' are larger than ${LIMITS.initial_state_bytes_max} bytes`;
+    throw new NereidError('INVALID_ARG', text, { field: 'state' });
+  };
   for (const { datatype, dims, initial } of sequenceSignature(config)?.states ?? []) {
     const shape = initial?.dims ?? dims.map((dim) => Math.max(1, dim));
-    bytes += fixedByteSize(datatype, shape) ?? elementCount(shape) ?? Number.MAX_VALUE;
-    if (bytes > LIMITS.initial_state_bytes_max) {
-      const text = `the initial states of model '${config.name}' are larger than ${LIMITS.initial_state_bytes_max} bytes`;
-      throw new NereidError('INVALID_ARG', text, { field: 'state' });
+    // Texts of a file are as long as that is, others are empty.
+    if (datatype === 'BYTES' && initial?.file !== undefined) continue;
+    count(fixedByteSize(datatype, shape) ?? (elementCount(shape) ?? Number.MAX_VALUE) * ELEMENT_LENGTH_BYTES);
+  }
+  for (const initial of fileStates(config)) {
+    const path = pathInside(join(directory, INITIAL_STATE_FOLDER), initial.file, 'data_file');
+    const size = await fileSize(path);
+    if (initial.datatype !== 'BYTES') checkSize(initial, size);
+    else {
+      count(size);
+      checkTexts(initial, await readFile(path));
     }
   }
-  for (const initial of fileStates(config)) await checkFile(initial, directory);
 }
 
 type FileState = InitialStateSignature & { readonly file: string };
@@ -40,18 +52,17 @@ function fileStates(config: ModelConfig): FileState[] {
   return states.flatMap(({ initial }) => (initial?.file === undefined ? [] : [{ ...initial, file: initial.file }]));
 }
 
-async function checkFile({ datatype, dims, file }: FileState, directory: string): Promise<void> {
-  const path = pathInside(join(directory, INITIAL_STATE_FOLDER), file, 'data_file');
-  const size = await fileSize(path);
-  const wanted = fixedByteSize(datatype, dims);
-  if (wanted !== undefined) {
-    if (size === wanted) return;
-    const has = size < wanted ? 'only has' : 'has';
-    const text = `initial_state setting expects ${wanted} bytes, but the data provided from ${file} ${has} ${size} bytes.`;
-    throw new NereidError('INVALID_ARG', text, { field: 'data_file' });
-  }
+function checkSize({ datatype, dims, file }: FileState, size: number): void {
+  const wanted = fixedByteSize(datatype, dims) ?? 0;
+  if (size === wanted) return;
+  const has = size < wanted ? 'only has' : 'has';
+  const text = `initial_state setting expects ${wanted} bytes, but the data provided from ${file} ${has} ${size} bytes.`;
+  throw new NereidError('INVALID_ARG', text, { field: 'data_file' });
+}
+
+function checkTexts({ dims, file }: FileState, data: Uint8Array): void {
   const elements = elementCount(dims) ?? 0;
-  const found = size > LIMITS.initial_state_bytes_max ? Number.NaN : bytesElements(await readFile(path), file).length;
+  const found = bytesElements(data, file).length;
   if (found === elements) return;
   const text = `initial_state setting expects ${elements} elements, but the data provided from ${file} has ${found}.`;
   throw new NereidError('INVALID_ARG', text, { field: 'data_file' });

@@ -425,6 +425,16 @@ describe('R18, R19: what the end of a step means', () => {
       (d) => d.returned('a:2'),
       ['fail a:2: sequence_lost'],
     ],
+    [
+      'it runs already, and its session has ended meanwhile: it fails once its worker does not have it any more',
+      (d) => {
+        step(d);
+        d.evict('a:1');
+        d.over('a:2', 'duplicate');
+      },
+      (d) => d.returned('a:2'),
+      ['fail a:2: sequence_lost'],
+    ],
     ['idle', begun, (d) => d.closed('a:1', 'idle'), ['free a:1 at w']],
     [
       'lost, and then named once more',

@@ -1,4 +1,8 @@
-/** What an instance's thread keeps of the sequences in its slots: their ids and their implicit states. */
+/**
+ * What an instance's thread or process keeps of the sequences in its slots: their ids and their implicit states. Which
+ * sequence has which slot, and which step may run, is decided in the worker (session-slots.ts); nobody tells here of a
+ * slot that is given back, whose state stays until the next START in it.
+ */
 import type { ModelSignature, SequenceSignature } from '@nereid/config';
 import { NereidError, type Tensor } from '@nereid/protocol';
 import { type HeldState, zeroData } from './initial-states.ts';

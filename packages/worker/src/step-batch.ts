@@ -14,9 +14,8 @@ import {
   type ResponseMessage,
   type StepOrder,
   senderOf,
-  type Tensor,
 } from '@nereid/protocol';
-import type { Mailbox } from '@nereid/transport';
+import { type Mailbox, messageBytes } from '@nereid/transport';
 import { isWhole, sendLast, type WholeEntry } from './batch-answers.ts';
 import type { BatchSettlement } from './instance-batch.ts';
 import type { AnswerPart, StepAnswer } from './kept-answers.ts';
@@ -71,9 +70,6 @@ export interface StepBatch {
   answered(position: number, cancelled: boolean): void;
 }
 
-/** What a kept answer costs beside its tensors. */
-const ANSWER_BYTES = 256;
-
 const NO_STEP: StepOrder = { bind: { epoch: 0, n: 0 }, g: 0, low: 0, prev: 0, number: -1 };
 
 export function createStepBatch(parts: StepBatchParts): StepBatch {
@@ -97,7 +93,10 @@ export function createStepBatch(parts: StepBatchParts): StepBatch {
   const leave = (entry: ExecuteEntry, result: EntryResult) => leftOut.push({ id: entry.id, result, error: null });
 
   const replay = (entry: ExecuteEntry, answer: StepAnswer | undefined) => {
-    for (const part of answer?.parts ?? []) send(entry, answer?.execution ?? execution, part);
+    for (const part of answer?.parts ?? []) {
+      // Whoever gets it, in this process too, may do with it what he likes.
+      send(entry, answer?.execution ?? execution, { ...part, outcome: ownOutcome(part.outcome) });
+    }
     leave(entry, 'replayed');
   };
 
@@ -185,11 +184,12 @@ interface Collected {
 function createCollectedAnswers(bytes_max: number) {
   const answers = new Map<number, Collected>();
   return {
-    add(position: number, { outcome, chunk, last }: ResponseMessage) {
+    add(position: number, response: ResponseMessage) {
+      const { outcome, chunk, last } = response;
       if (!isWholeOutcome(outcome)) return;
       const answer = answers.get(position) ?? { parts: [], bytes: 0 };
       answers.set(position, answer);
-      answer.bytes += outcomeBytes(outcome);
+      answer.bytes += messageBytes(response);
       if (answer.bytes > bytes_max) answer.parts.length = 0;
       else answer.parts.push({ outcome: ownOutcome(outcome), chunk, last });
     },
@@ -200,19 +200,10 @@ function createCollectedAnswers(bytes_max: number) {
   };
 }
 
-function outcomeBytes(outcome: Outcome): number {
-  if (!outcome.ok) return ANSWER_BYTES;
-  return outcome.response.outputs.reduce((sum, { data }) => sum + data.byteLength, ANSWER_BYTES);
-}
-
+/** With copies of its tensors: others may write to those that were sent, and a view of a batch's outputs would keep all of them. */
 function ownOutcome(outcome: Outcome): Outcome {
   if (!outcome.ok) return outcome;
   const { response } = outcome;
-  return { ok: true, response: { ...response, outputs: response.outputs.map(ownBytes) } };
-}
-
-/** A view of a whole batch's outputs would keep all of them. */
-function ownBytes(tensor: Tensor): Tensor {
-  const { data } = tensor;
-  return data.byteLength === data.buffer.byteLength ? tensor : { ...tensor, data: data.slice() };
+  const outputs = response.outputs.map((tensor) => ({ ...tensor, data: new Uint8Array(tensor.data) }));
+  return { ok: true, response: { ...response, outputs } };
 }

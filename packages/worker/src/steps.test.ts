@@ -1,7 +1,16 @@
 /** Steps of sequences on a real instance, as the worker's messages tell them. */
+import { LIMITS } from '@nereid/config';
 import { describe, expect, it } from 'vitest';
 import { createSteps, SEQUENCES, SUMS, sessionsOf, stepAnswers } from './steps-harness.ts';
-import { CARRIERS, eachWithHarness, type Harness, send } from './worker-harness.ts';
+import {
+  CARRIERS,
+  createHarness,
+  eachWithHarness,
+  type Harness,
+  int32Values,
+  responseOf,
+  send,
+} from './worker-harness.ts';
 
 let harness: Harness;
 let steps: ReturnType<typeof createSteps>;
@@ -94,6 +103,35 @@ describe('R22: numbered steps', () => {
       expect.stringMatching(/^8: sequence 1 of model 'm' waits for nereid_step 2/),
       '9: 6',
     ]);
+  });
+});
+
+describe('R20: what is kept of answers', () => {
+  it('is not changed by whoever was sent them', async () => {
+    // One with a parameter travels in a buffer of its own.
+    const source = SUMS.replace('return { outputs', 'return { parameters: { own: true }, outputs');
+    await harness.javascript('own', source, SEQUENCES);
+    await harness.load('own');
+    const own = createSteps(harness, 'own');
+    for (const expected of ['1 ok', '1 replayed', '1 replayed']) {
+      expect(await own.results([{ x: 7, g: 1 }])).toEqual([expected]);
+      const sent = harness.received.findLast((message) => message.kind === 'response');
+      const [output] = sent?.kind === 'response' ? responseOf(sent.outcome).outputs : [];
+      expect(int32Values(output)).toEqual([7]);
+      output?.data.fill(255);
+    }
+  });
+
+  it('counts the texts of errors', async () => {
+    const small = await createHarness({ limits: { ...LIMITS, sequence_answer_bytes_max: 1_000 } });
+    const source = SUMS.replace("'unlucky'", "'unlucky'.repeat(200)");
+    await small.javascript('m', source, SEQUENCES);
+    await small.load('m');
+    const its = createSteps(small, 'm');
+    await its.results([{ x: 1, g: 1 }]);
+    expect(await its.results([{ x: 13, g: 2 }])).toEqual(['2 error']);
+    expect(await its.results([{ x: 13, g: 2 }])).toEqual(['2 lost']);
+    expect(await small.close()).toMatchObject({ batches: 0, threads: 0 });
   });
 });
 

@@ -66,7 +66,8 @@ export interface Worker {
   start(): Promise<void>;
   /**
    * Drains: registers as draining, takes no more work but steps of sequences that it has, which are given the time to
-   * end while there is an owner; finishes the batches that instances hold, answers all, and resolves when every thread and process has ended and it has left the directory.
+   * end while there is an owner; finishes the batches that instances hold, answers all, and resolves when every thread
+   * and process has ended and it has left the directory.
    * After the deadline JavaScript models and processes are cut short, which fails their batches;
    * native runs in threads cannot be and are waited for. Idempotent.
    */
