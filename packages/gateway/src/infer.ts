@@ -29,7 +29,7 @@ import type { LeaveSignal } from './leave-signal.ts';
 import type { ModelLookup, ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
 import { type ResendTimes, resendStep } from './resend.ts';
-import { createSequenceSteps, outlivesCaller, type SequenceStep, stepPlace } from './sequence-steps.ts';
+import { createSequenceSteps, type SequenceStep, stepPlace } from './sequence-steps.ts';
 import { createStreams, hasBegun, newStream, type WaitingStream } from './streams.ts';
 
 /** A request refused this often in a row is not sent on at once: ownership changes faster than it travels. */
@@ -211,8 +211,16 @@ export function createInfer(parts: InferParts): Infer {
 
   const cancel = (id: string) => {
     const request = pending.find(id);
-    if (request?.step !== undefined) request.step.told = true;
-    if (request === undefined || !pending.settle(id, CANCELLED) || outlivesCaller(request)) return;
+    if (request === undefined) return;
+    if (request.step !== undefined) {
+      // It waits on, for its outcome and with its inputs, but nobody is told of that.
+      if (steps.outlivesCaller(request, request.step)) {
+        request.resolve(CANCELLED);
+        return;
+      }
+      request.step.told = true;
+    }
+    pending.settle(id, CANCELLED);
     const { model, epoch, g, session, sends } = request.message;
     if (hasBegun(request)) streams.cancel(request.message);
     else if (sends > 0) mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id, g, low: pending.low, session });

@@ -3,7 +3,7 @@ import type { LeaveSignal } from './leave-signal.ts';
 import type { SequenceStep } from './sequence-steps.ts';
 import type { WaitingStream } from './streams.ts';
 
-/** A request that somebody waits for. */
+/** A request that somebody waits for, or a numbered step, which waits for its outcome also when its caller has left. */
 export interface PendingRequest {
   /** As last sent, body and all, so that it can be sent again. Its `sends` is 0 until it has met an owner. */
   message: InferMessage;

@@ -4,6 +4,7 @@ import {
   type ChainedStep,
   isBlank,
   isHeld,
+  isUnfinished,
   joinChain,
   leaveChain,
   movedStep,
@@ -76,16 +77,18 @@ describe('R17: a step is held', () => {
 
 describe('R19: what becomes of the others', () => {
   const g = (steps: readonly ChainedStep[]) => steps.map((step) => step.g);
-  test.each<[string, string[], number, StepEnd, number[], number[], number | undefined]>([
-    ['a step is done: the next may be handed out', ['S', '', ''], 0, 'done', [], [], 2],
-    ['a step failed: the later ones of its session fail', ['S', '', '', 'S', ''], 1, 'closed', [3], [], undefined],
-    ['an older session is over: the newer one goes on', ['S', '', 'S', ''], 0, 'closed', [2], [], undefined],
-    ['a numbered step failed: the later ones are sent again', ['S#0', '#1', '#2'], 0, 'closed', [], [2, 3], 2],
-    ['the caller of a numbered step left', ['S#0', '#1', '#2'], 0, 'left', [], [], 2],
-  ])('%s', (_name, texts, index, end, failed, again, released) => {
+  test.each<[string, string[], number, StepEnd, number[], number | undefined, boolean, number[]]>([
+    ['a step is done: the next may be handed out', ['S', '', ''], 0, 'done', [], 2, false, [2, 3]],
+    ['of two sessions the next of its own', ['S', 'S', '', ''], 1, 'done', [], 3, false, [1, 3, 4]],
+    ['a step failed: the later ones of its session fail', ['S', '', '', 'S'], 1, 'closed', [3], undefined, false, [1, 4]],
+    ['an older session is over: the newer one goes on', ['S', '', 'S', ''], 0, 'closed', [2], undefined, false, [3, 4]],
+    ['a numbered step failed: the next one is sent again', ['S#0', '#1', '#2'], 0, 'closed', [], 2, true, [2, 3]],
+  ])('%s', (_name, texts, index, end, failed, released, again, unfinished) => {
     const { chain, steps } = chainOf(...texts);
     const after = leaveChain(chain, at(steps, index), end);
-    expect([g(after.failed), g(after.again), after.released?.g]).toEqual([failed, again, released]);
+    expect([g(after.failed), after.released?.g, after.again]).toEqual([failed, released, again]);
+    expect(g(chain.unfinished)).toEqual(unfinished);
+    expect(steps.filter((step) => isUnfinished(chain, step))).toEqual(chain.unfinished);
   });
 
   test('nothing is kept of a sequence that came to its END', () => {

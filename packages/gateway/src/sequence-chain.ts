@@ -78,8 +78,24 @@ export function joinChain<S extends ChainedStep>(chain: Chain<S>, step: S): void
 
 /** g of the nearest earlier unfinished step, else 0 (R16). */
 export function stepBefore(chain: Chain, step: ChainedStep): number {
-  const at = chain.unfinished.lastIndexOf(step);
-  return chain.unfinished[at - 1]?.g ?? 0;
+  return chain.unfinished[placeOf(chain, step) - 1]?.g ?? 0;
+}
+
+/** Whether it is one of the chain's still. */
+export function isUnfinished(chain: Chain, step: ChainedStep): boolean {
+  return chain.unfinished[placeOf(chain, step)] === step;
+}
+
+/** Where it is, or would be: one client may have tens of thousands of them, so they are not looked through one by one. */
+function placeOf({ unfinished }: Chain, { g }: ChainedStep): number {
+  let low = 0;
+  let high = unfinished.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((unfinished[middle]?.g ?? g) < g) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** Whether an earlier step of its session has no outcome yet (R17). */
@@ -93,33 +109,33 @@ export function isHeld(chain: Chain, step: ChainedStep): boolean {
 
 /** What becomes of the others once a step has its outcome. */
 export interface Aftermath<S extends ChainedStep> {
-  /** They fail, since their session is closed (R19). */
+  /** They fail, since their session is closed (R19); they are unfinished no more. */
   readonly failed: readonly S[];
-  /** They are sent again, since what they waited for will not come. */
-  readonly again: readonly S[];
   /** Its session's next one, whose answers may be handed out now. */
   readonly released: S | undefined;
+  /** That one is sent again, since what it waited for at its owner will not come. Those behind it wait for it. */
+  readonly again: boolean;
 }
 
-/**
- * `done`: it took effect, or nothing came of it that another could miss. `closed`: it failed, or nobody knows.
- * `left`: its caller went, and what becomes of a numbered step does not hang on that.
- */
-export type StepEnd = 'done' | 'closed' | 'left';
+/** `done`: it took effect, or nothing came of it that another could miss. `closed`: it failed, or nobody knows. */
+export type StepEnd = 'done' | 'closed';
 
 export function leaveChain<S extends ChainedStep>(chain: Chain<S>, step: S, end: StepEnd): Aftermath<S> {
-  const at = chain.unfinished.indexOf(step);
-  chain.unfinished.splice(at, 1);
-  const later = chain.unfinished.slice(at).filter((other) => sameSession(other, step));
+  const { unfinished } = chain;
+  const at = placeOf(chain, step);
+  unfinished.splice(at, 1);
   if (end === 'closed' && step.number < 0) {
     closeSession(chain, step.session);
-    return { failed: later, again: [], released: undefined };
+    const failed: S[] = [];
+    for (const other of unfinished.splice(at)) (sameSession(other, step) ? failed : unfinished).push(other);
+    return { failed, released: undefined, again: false };
   }
   if (end === 'done' && step.end)
     chain.over = chain.over.filter(({ session, lost }) => lost || session !== step.session);
   // A START that was taken leaves no older session at its owner.
   if (end === 'done' && step.start) chain.over = chain.over.filter(({ session, lost }) => !lost || session === step.id);
-  return { failed: [], again: end === 'closed' ? later : [], released: later[0] };
+  const released = unfinished.find((other, index) => index >= at && sameSession(other, step));
+  return { failed: [], released, again: end === 'closed' };
 }
 
 export type MovedVerdict<S extends ChainedStep> =
@@ -163,7 +179,7 @@ export function movedStep<S extends ChainedStep>(
 
 /** That one and all later ones of the same name: none of them can have taken effect without it (R16). */
 function adopt<S extends ChainedStep>(chain: Chain<S>, step: S, sent: string | null, current: string): readonly S[] {
-  const steps = chain.unfinished.slice(chain.unfinished.indexOf(step)).filter(({ session }) => session === sent);
+  const steps = chain.unfinished.slice(placeOf(chain, step)).filter(({ session }) => session === sent);
   const ending = steps.some(({ end }) => end);
   for (const each of steps) {
     each.session = current;

@@ -1,8 +1,10 @@
 import {
   ANSWER_REFUSED,
   CANCELLED,
+  type CarriedTensor,
   type ErrorInfo,
   type InferRequest,
+  isBlobTensor,
   isRefused,
   isWholeOutcome,
   type MovedMessage,
@@ -17,6 +19,7 @@ import {
   type Chain,
   type ChainedStep,
   isHeld,
+  isUnfinished,
   joinChain,
   leaveChain,
   movedStep,
@@ -26,6 +29,9 @@ import {
 import { createSequenceChains } from './sequence-chains.ts';
 import { hasBegun } from './streams.ts';
 
+/** Inputs of numbered steps whose callers have left; one more is cancelled as any other step. */
+const LEFT_BYTES_MAX = 268_435_456;
+
 /** A pending request that is a step of a sequence. */
 export interface SequenceStep extends ChainedStep {
   readonly chain: Chain<SequenceStep>;
@@ -33,12 +39,14 @@ export interface SequenceStep extends ChainedStep {
   readonly answers: ResponseMessage[];
   /** What its execution gave as the last: whatever that is, the step took effect. */
   executed: Outcome | undefined;
-  /** Its owner did not know its session while an earlier step of it was under way. */
-  unknown: boolean;
+  /** It is sent again in its turn: its owner did not know its session, or has it wait for a step that will not come. */
+  repeat: boolean;
   /** It never left this process. */
   unsent: boolean;
   /** Its owner needs not be told that its session is over. */
   told: boolean;
+  /** Its caller has left, and it goes on: the bytes of its inputs. */
+  leftBytes: number;
 }
 
 export interface SequenceStepsParts {
@@ -63,6 +71,8 @@ export interface SequenceSteps {
   /** True where the answer has to wait for its turn. */
   holds(step: SequenceStep, message: ResponseMessage): boolean;
   moved(request: PendingRequest, step: SequenceStep, message: MovedMessage): void;
+  /** Its caller has left. True where it goes on all the same: a numbered step is asked for again, of this gateway or another. */
+  outlivesCaller(request: PendingRequest, step: SequenceStep): boolean;
   /** It has its outcome. */
   settled(request: PendingRequest, step: SequenceStep, outcome: Outcome): void;
 }
@@ -72,17 +82,13 @@ export function stepPlace(step: SequenceStep): { readonly session: string | null
   return { session: step.session, prev: stepBefore(step.chain, step) };
 }
 
-/** Whether what its caller does is nothing to the sequence: a numbered step is asked for again, of this gateway or another. */
-export function outlivesCaller(request: PendingRequest): boolean {
-  return request.step !== undefined && request.step.number >= 0 && request.stream === undefined;
-}
-
 export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
   const { pending, mailbox } = parts;
   const chains = createSequenceChains<SequenceStep>();
   /** Those whose turn has come, in order: handing out one may release the next. */
   const ready: SequenceStep[] = [];
   let handingOut = false;
+  let leftBytes = 0;
 
   const tellClosed = ({ message }: PendingRequest, session: string) => {
     const { model, epoch, id, g } = message;
@@ -100,7 +106,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
     for (let step = ready.shift(); step !== undefined; step = ready.shift()) {
       const answers = step.answers.splice(0);
       for (const message of answers) parts.response(message);
-      if (answers.length === 0 && step.unknown) again(step);
+      if (answers.length === 0 && step.repeat) again(step);
     }
     handingOut = false;
   };
@@ -116,7 +122,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
       const { sequenceStart: start, sequenceEnd: end, sequenceStep: number = -1 } = request;
       const step: SequenceStep = {
         ...{ chain, id, g, start, end, number, session: null, sends: 0 },
-        ...{ answers: [], executed: undefined, unknown: false, unsent: false, told: false },
+        ...{ answers: [], executed: undefined, repeat: false, unsent: false, told: false, leftBytes: 0 },
       };
       joinChain(chain, step);
       return step;
@@ -137,7 +143,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
       if (hasBegun(request) || step.session !== sent) return;
       if (isHeld(step.chain, step)) {
         // Its START may not have come there yet, or the answer of the step that ended the session is on its way.
-        step.unknown = true;
+        step.repeat = true;
         return;
       }
       const verdict = movedStep(step.chain, step, sent, current);
@@ -149,35 +155,44 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
       }
     },
 
+    outlivesCaller({ message, stream }, step) {
+      if (step.number < 0 || stream !== undefined) return false;
+      const bytes = message.request.inputs.reduce((sum, tensor) => sum + bytesHere(tensor), 0);
+      if (leftBytes + bytes > LEFT_BYTES_MAX) return false;
+      step.leftBytes = bytes;
+      leftBytes += bytes;
+      return true;
+    },
+
     settled(request, step, outcome) {
       const { chain } = step;
-      if (!chain.unfinished.includes(step)) return;
-      const end = stepEnd(request, step, outcome);
-      const { failed, again: repeated, released } = leaveChain(chain, step, end);
-      if (!outcome.ok && failed.length > 0) {
-        // Taken out at once, so that each is settled by itself.
-        chain.unfinished.splice(
-          0,
-          chain.unfinished.length,
-          ...chain.unfinished.filter((each) => !failed.includes(each)),
-        );
-        fail(failed, outcome.error);
-      }
+      leftBytes -= step.leftBytes;
+      // It failed with an earlier one.
+      if (!isUnfinished(chain, step)) return;
+      const end = stepEnd(step, outcome);
+      const { failed, released, again: repeats } = leaveChain(chain, step, end);
+      if (!outcome.ok) fail(failed, outcome.error);
       const { session, sends } = request.message;
       if (end === 'closed' && step.number < 0 && !step.told && sends > 0 && session !== null)
         tellClosed(request, session);
       chains.left(chain);
-      repeated.forEach(again);
-      if (released !== undefined) ready.push(released);
+      if (released !== undefined) {
+        if (repeats) released.repeat = true;
+        ready.push(released);
+      }
       handOut();
     },
   };
 }
 
-function stepEnd(request: PendingRequest, step: SequenceStep, outcome: Outcome): StepEnd {
+function bytesHere(tensor: CarriedTensor): number {
+  return isBlobTensor(tensor) ? 0 : tensor.data.byteLength;
+}
+
+function stepEnd(step: SequenceStep, outcome: Outcome): StepEnd {
   if (outcome.ok) return 'done';
   const { code, reason, message } = outcome.error;
-  if (code === 'CANCELLED') return outlivesCaller(request) ? 'left' : 'closed';
+  if (code === 'CANCELLED') return 'closed';
   if (reason === 'step_gap' || reason === 'answer_expired') return 'done';
   if (step.unsent && !step.start && step.chain.unfinished.at(-1) === step) return 'done';
   // What it did is done, but nobody has its answer.

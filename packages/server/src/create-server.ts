@@ -63,7 +63,7 @@ export interface Server {
 }
 
 export interface ServerCounts {
-  /** Requests that somebody waits for. */
+  /** Requests without an outcome. */
   readonly waiting: number;
   readonly queued: number;
   readonly running: number;
