@@ -75,7 +75,7 @@ export interface JobExpiry {
 export interface Jobs {
   /** Jobs are taken for a model whose config is known, also while no worker holds it. */
   model(name: string, version: string): JobModel;
-  /** Checks the request, then resolves once Redis has the job. Rejects with UNAVAILABLE where that does not answer, INVALID_ARG for a wrong `sequence_index`. */
+  /** Checks the request, then resolves once Redis has the job. Rejects with UNAVAILABLE where that does not answer, INVALID_ARG for a wrong number of a step. */
   submit(decoded: DecodedRequest, signature: ModelSignature, wishes: JobWishes): Promise<Submitted>;
   /** By its public id; waits so long for its end. */
   find(publicId: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined>;

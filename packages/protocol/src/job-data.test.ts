@@ -181,6 +181,11 @@ describe('mistakes that only jobs can make', () => {
     ['a deadline of the wrong kind', { inputs: [], deadline_ms: '5' }, 'INVALID_ARG deadline_ms: '],
     ['a step of no sequence', { inputs: [], sequence_index: 0 }, `${WRONG_INDEX}sequence_index numbers a step`],
     [
+      'a step of no sequence by the number of requests',
+      { inputs: [], parameters: { nereid_step: 0 } },
+      "INVALID_ARG parameters.nereid_step: 'nereid_step' numbers the steps of a sequence",
+    ],
+    [
       'a step with a text for its number',
       { inputs: [], parameters: { sequence_id: 5, sequence_index: 'x' } },
       `${WRONG_INDEX}sequence_index must be an integer from 0, got: x`,

@@ -1,5 +1,6 @@
 import { NereidError } from './error.ts';
 import type { InferRequest } from './infer.ts';
+import { STEP_NEEDS_ID } from './request-error.ts';
 
 /** The parameter of a job that numbers it within its sequence, from 0; also a member of job data. */
 const INDEX = 'sequence_index';
@@ -18,17 +19,19 @@ export interface JobStep {
 export function jobStep(request: InferRequest, member: unknown): JobStep {
   const { [INDEX]: parameter, ...parameters } = request.parameters;
   const { sequenceStep = -1, ...plain } = request;
-  if (parameter === undefined && member === undefined) return { request: plain, index: sequenceStep };
+  const isStep = plain.correlationId !== 0n && plain.correlationId !== '';
+  if (parameter === undefined && member === undefined) {
+    if (sequenceStep < 0 || isStep) return { request: plain, index: sequenceStep };
+    const { code, message, field = '' } = STEP_NEEDS_ID;
+    throw new NereidError(code, message, { field });
+  }
   if (parameter !== undefined && member !== undefined) throw wrong('give sequence_index once');
   if (sequenceStep >= 0) throw wrong('sequence_index and nereid_step say the same: give one of them');
   const index = typeof parameter === 'bigint' ? Number(parameter) : (parameter ?? member);
   if (typeof index !== 'number' || !Number.isSafeInteger(index) || index < 0) {
     throw wrong(`sequence_index must be an integer from 0, got: ${JSON.stringify(member) ?? String(parameter)}`);
   }
-  const { correlationId } = plain;
-  if (correlationId === 0n || correlationId === '') {
-    throw wrong('sequence_index numbers a step of a sequence: give its sequence_id');
-  }
+  if (!isStep) throw wrong('sequence_index numbers a step of a sequence: give its sequence_id');
   return { request: { ...plain, parameters }, index };
 }
 

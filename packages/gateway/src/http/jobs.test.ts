@@ -238,6 +238,7 @@ describe('is refused before anything is queued', () => {
       /unexpected inference input 'X'/,
     ],
     ['a step of no sequence', body({ parameters: { sequence_index: 3 } }), {}, '', 400, /give its sequence_id/],
+    ['the same by the name for infer', body({ parameters: { nereid_step: 3 } }), {}, '', 400, /needs a non-zero/],
     ['an unknown model', body(), {}, '/v2/models/none/jobs', 404, /'none' is not found/],
     ['a model that did not load', body(), {}, '/v2/models/failed/jobs', 404, /no available versions/],
     ['an unknown version', body(), {}, 'VERSION', 404, /version 9 is not found/],
