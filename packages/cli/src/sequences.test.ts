@@ -81,6 +81,8 @@ describe('nereid sequences ls', () => {
     ['nobody answers', URL, new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } }), 1, 'ECONNREFUSED'],
     ['it is another server', URL, [404, '<html>'], 1, "is it a Nereid server's HTTP port?"],
     ['it is another server that says yes', URL, [200, '<html>'], 1, "is it a Nereid server's HTTP port?"],
+    ['it is another server of JSON', URL, [200, {}], 1, "is it a Nereid server's HTTP port?"],
+    ['it is one that has nothing to say', URL, [200, null], 1, "is it a Nereid server's HTTP port?"],
     ['the URL is none', 'localhost:8000', [200, {}], 2, '--url=localhost:8000'],
   ])('fails in one line where %s', async (_name, url, answer, exitCode, text) => {
     const { host, told } = callHost([answer]);

@@ -16,6 +16,8 @@ export interface ServerCall {
   readonly url: string;
   readonly method: 'GET' | 'DELETE';
   readonly path: string;
+  /** A member that its answers have. */
+  readonly member: string;
   /** What is undefined is left out. */
   readonly query?: Readonly<Record<string, string | undefined>>;
 }
@@ -34,7 +36,7 @@ const ADMIN_KEY_VARIABLE = 'NEREID_ADMIN_KEY';
  * environment has one, goes along: not on the command line, which any user of the machine sees.
  */
 export async function callServer(
-  { command, url, method, path, query = {} }: ServerCall,
+  { command, url, method, path, member, query = {} }: ServerCall,
   host: CallHost,
 ): Promise<ServerAnswer> {
   const fail = (text: string, exitCode: ExitCode = EXIT_CODE.failed): ServerAnswer => {
@@ -56,11 +58,15 @@ export async function callServer(
     return fail(`no server answers at ${url} (${reasonOf(failure)}): start one, or name another by --url`);
   }
   const body = parsed(text);
-  if (response.ok && body !== undefined) return { ok: true, body };
+  if (response.ok && isObject(body) && member in body) return { ok: true, body };
   const { error } = (body ?? {}) as { readonly error?: unknown };
   return fail(
     typeof error === 'string' ? error : `${url} answered ${response.status}: is it a Nereid server's HTTP port?`,
   );
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }
 
 function targetOf(url: string, path: string, query: Readonly<Record<string, string | undefined>>): URL | undefined {
