@@ -36,6 +36,8 @@ describe('admin calls', () => {
     ['a connection that is gone', {}, '403'],
     ['a proxy here', { remoteAddress: '127.0.0.1', headers: { 'x-forwarded-for': '10.0.0.1' } }, '403'],
     ['a newer proxy here', { remoteAddress: '127.0.0.1', headers: { forwarded: 'for=10.0.0.1' } }, '403'],
+    ['one that says only whose it is', { remoteAddress: '127.0.0.1', headers: { 'x-real-ip': '10.0.0.1' } }, '403'],
+    ['one that says only what it is', { remoteAddress: '127.0.0.1', headers: { via: '1.1 proxy' } }, '403'],
     ['another machine with some key', { remoteAddress: '10.0.0.1', headers: { 'nereid-admin-key': 'x' } }, '403'],
   ])('without --admin-key, from %s', (_name, caller, expected) => {
     expect(outcome(undefined, ...EVICT, caller)).toBe(expected);

@@ -14,8 +14,8 @@ const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
 LOOPBACK.addAddress('::1', 'ipv6');
 
-/** What a proxy adds to what it passes on: the connection is its own then, not the caller's. */
-const FORWARDED = ['forwarded', 'x-forwarded-for'];
+/** What proxies add to what they pass on: the connection is theirs then, not the caller's. */
+const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via'];
 
 /** What admin calls must bring; undefined where only callers on this machine may make them. */
 export function adminKey(value: string | undefined): RestrictedKey | undefined {
