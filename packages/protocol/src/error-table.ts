@@ -17,6 +17,7 @@ const REASONS: Readonly<Record<string, string>> = {
   sequence_lost: 'there was a sequence, and it is over in the middle of it: begin anew under another id',
   step_gap: 'steps before this one are missing; the text names the number that is due',
   answer_expired: 'this step was done long ago, and its answer is not kept',
+  expired: "a job's result is not kept any more",
   stream_broken: 'a part of the stream was lost: send the request again to begin anew',
   stream_unread: 'the answers came faster than they were read',
   execution_timeout: 'the model took longer than `nereid.execution_timeout_ms`',
