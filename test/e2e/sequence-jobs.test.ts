@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { type Job, Queue, QueueEvents } from 'bullmq';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -6,16 +7,22 @@ import { type PrivateRedis, startPrivateRedis } from '../private-redis.mjs';
 import { createModelFolder, linesIn, type ModelFolder } from './model-folder.ts';
 import { modelReady } from './model-states.ts';
 
-/** Tells how many steps its sequence has had. A step takes VALUE ms, and is written down before it begins. */
-const counts = (file: string) => `
-  import { appendFileSync } from 'node:fs';
+/** Values of steps that run until they are let go on, and that fail. */
+const HELD = 1;
+const WRONG = 2;
+
+/** Tells how many steps its sequence has had. A step that is HELD is written down and runs until there is the file `goOn`. */
+const counts = (held: string, goOn: string) => `
+  import { appendFileSync, existsSync } from 'node:fs';
   import { setTimeout } from 'node:timers/promises';
   export async function execute(requests) {
     return Promise.all(requests.map(async ({ inputs, correlationId, state }) => {
-      const [ms] = inputs.get('VALUE').data;
-      if (ms > 0) appendFileSync(${JSON.stringify(file)}, correlationId + '\\n');
-      await setTimeout(ms);
-      if (ms < 0) return new Error('not this');
+      const [value] = inputs.get('VALUE').data;
+      if (value === ${WRONG}) return new Error('not this');
+      if (value === ${HELD}) {
+        appendFileSync(${JSON.stringify(held)}, correlationId + '\\n');
+        while (!existsSync(${JSON.stringify(goOn)})) await setTimeout(10);
+      }
       const count = { datatype: 'INT32', shape: [1, 1], data: Int32Array.of(state.get('BEFORE').data[0] + 1) };
       return { outputs: { VALUE: count }, state: { AFTER: count } };
     }));
@@ -30,12 +37,13 @@ const CONFIG = `
     } ]
   }`;
 const LIMIT_MS = 30_000;
-/** A step that still runs when its owner is killed. */
-const LONG_MS = 1_500;
 
 type Flags = '' | 'start' | 'end';
 
 let folder: ModelFolder;
+/** Where held steps are written down, and what lets them go on. */
+let held: string;
+let goOn: string;
 let redis: PrivateRedis;
 let cluster: Cluster;
 let connections: Redis[];
@@ -51,9 +59,11 @@ async function start(role: 'gateway' | 'coordinator' | 'worker'): Promise<Starte
 
 beforeAll(async () => {
   folder = createModelFolder();
-  // One for each sequence of the last test, and one for that which an earlier one leaves: long steps run side by side.
+  held = `${folder.path}/held`;
+  goOn = `${folder.path}/go-on`;
+  // One for each sequence of the last test, and one for that which an earlier one leaves: held steps run side by side.
   const instances = '{ count: 4, kind: KIND_CPU }';
-  folder.addJavaScript('counts', counts(`${folder.path}/long`), CONFIG, { maxBatchSize: 8, instances });
+  folder.addJavaScript('counts', counts(held, goOn), CONFIG, { maxBatchSize: 8, instances });
   redis = await startPrivateRedis();
   cluster = clusterOn(redis, flagEnvironment([`--model-repository=${folder.path}`]));
   const [gateway] = await Promise.all([start('gateway'), start('coordinator'), start('worker')]);
@@ -127,7 +137,7 @@ describe('steps of sequences as jobs', () => {
     expect(await Promise.all(results)).toEqual([1, 2, 3]);
   });
 
-  test('with numbers go by these, in whatever order they come', async () => {
+  test('R35: with numbers go by these, in whatever order they come', async () => {
     const added: Job[] = [];
     for (const step of [3, 2, 1, 0]) {
       const flags = step === 0 ? 'start' : step === 3 ? 'end' : '';
@@ -139,7 +149,7 @@ describe('steps of sequences as jobs', () => {
     ]);
   });
 
-  test('a number that never comes fails those behind it at their deadline', async () => {
+  test('R35: a number that never comes fails those behind it at their deadline', async () => {
     const first = await queue.add('step', data(4, 'start', { sequence_index: 0 }));
     const third = await queue.add('step', data(4, '', { sequence_index: 2, deadline_ms: 1_200 }), { attempts: 3 });
     expect(await outcome(first)).toBe(1);
@@ -149,7 +159,7 @@ describe('steps of sequences as jobs', () => {
   test("a model's error is the answer of its step, which is not tried again", async () => {
     const added = await queue.addBulk([
       { name: 'step', data: data(5, 'start'), opts: { attempts: 3 } },
-      { name: 'step', data: data(5, '', {}, -1), opts: { attempts: 3 } },
+      { name: 'step', data: data(5, '', {}, WRONG), opts: { attempts: 3 } },
       { name: 'step', data: data(5, 'end'), opts: { attempts: 3 } },
     ]);
     expect(await outcomes(added)).toEqual([1, 'INTERNAL: not this', 2]);
@@ -164,24 +174,27 @@ describe('steps of sequences as jobs', () => {
       ),
     );
     expect(await outcomes(begun)).toEqual([1, 1, 1]);
-    const long = await Promise.all(
+    const running = await Promise.all(
       ['counted', 'numbered', 'named'].map((id) =>
-        queue.add('step', data(id, '', id === 'numbered' ? { sequence_index: 1 } : {}, LONG_MS), {
+        queue.add('step', data(id, '', id === 'numbered' ? { sequence_index: 1 } : {}, HELD), {
           ...(id === 'counted' ? {} : { jobId: `${id}-1` }),
         }),
       ),
     );
-    await expect.poll(() => linesIn(`${folder.path}/long`).length, { timeout: LIMIT_MS }).toBe(3);
-    started.find(({ role }) => role === 'coordinator')?.process.kill('SIGKILL');
+    await expect.poll(() => linesIn(held).length, { timeout: LIMIT_MS }).toBe(3);
+    const owner = started.find(({ role }) => role === 'coordinator');
+    owner?.process.kill('SIGKILL');
+    await owner?.ended;
+    writeFileSync(goOn, '');
     await start('coordinator');
     const lost = NEEDS_START('named');
-    expect(await outcomes(long)).toEqual([2, 2, lost]);
+    expect(await outcomes(running)).toEqual([2, 2, lost]);
     const last = await Promise.all(
       ['counted', 'numbered', 'named'].map((id) =>
         queue.add('step', data(id, 'end', id === 'numbered' ? { sequence_index: 2 } : {})),
       ),
     );
     expect(await outcomes(last)).toEqual([3, 3, lost]);
-    expect(linesIn(`${folder.path}/long`).toSorted()).toEqual(['counted', 'named', 'numbered']);
+    expect(linesIn(held).toSorted()).toEqual(['counted', 'named', 'numbered']);
   });
 });

@@ -87,6 +87,8 @@ export function step(http: string, model: string, values: readonly number[], fla
 export interface LiveSequence {
   readonly sequence_id: number | string;
   readonly worker?: string;
+  /** Its place among those that wait for a slot. */
+  readonly backlog?: number;
 }
 
 /** The sequences of a model that live now, over the whole cluster. */

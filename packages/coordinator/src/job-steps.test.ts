@@ -31,7 +31,7 @@ describe('the identity of a step that is a job', () => {
   );
 });
 
-describe('a job that was taken before', () => {
+describe('R35: a job that was taken before', () => {
   test.each<[string, string, number, number, boolean]>([
     ['is certain where it is the first time', 'x', 1, -1, false],
     ['is certain where BullMQ has counted it', '7', 2, -1, false],
@@ -81,7 +81,7 @@ test.each<[string, ErrorInfo, Partial<Parameters<typeof stepVerdict>[1]>, string
   ['a number before the START has come', NEEDS_START, { index: 1 }, 'later'],
   ['a step without a number before the START', NEEDS_START, {}, 'final'],
   ['the number 0 without START', NEEDS_START, { index: 0 }, 'final'],
-])('%s', (_, error, more, verdict) => {
+])('R35: what a failed step means for its job: %s', (_, error, more, verdict) => {
   const step = { model: 'm', correlationId: 5n, index: -1, waitedUs: 0, late: false };
   expect(stepVerdict(error, { ...step, ...more })).toBe(verdict);
 });
