@@ -62,7 +62,14 @@ export interface EvictOptions {
 /** `nereid sequences evict`: ends one sequence. */
 export async function evictSequence({ url, model, session }: EvictOptions, host: CallHost): Promise<ExitCode> {
   const path = `${PATH}/${encodeURIComponent(session)}`;
-  const call = { command: 'sequences evict', url, method: 'DELETE', path, member: 'session', query: { model } } as const;
+  const call = {
+    command: 'sequences evict',
+    url,
+    method: 'DELETE',
+    path,
+    member: 'session',
+    query: { model },
+  } as const;
   const answer = await callServer(call, host);
   if (!answer.ok) return answer.exitCode;
   const evicted = answer.body as SequenceJson;

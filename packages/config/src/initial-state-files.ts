@@ -1,7 +1,14 @@
 /** Files of `initial_state` in a model's folder (sequence_batch_scheduler.cc, GenerateInitialStateData). */
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { bytesElements, ELEMENT_LENGTH_BYTES, elementCount, errorInfo, fixedByteSize, NereidError } from '@nereid/protocol';
+import {
+  bytesElements,
+  ELEMENT_LENGTH_BYTES,
+  elementCount,
+  errorInfo,
+  fixedByteSize,
+  NereidError,
+} from '@nereid/protocol';
 import type { ModelConfig } from './gen/model_config_pb.ts';
 import { LIMITS } from './limits.ts';
 import { pathInside } from './model-files.ts';

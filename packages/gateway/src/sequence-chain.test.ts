@@ -80,7 +80,16 @@ describe('R19: what becomes of the others', () => {
   test.each<[string, string[], number, StepEnd, number[], number | undefined, boolean, number[]]>([
     ['a step is done: the next may be handed out', ['S', '', ''], 0, 'done', [], 2, false, [2, 3]],
     ['of two sessions the next of its own', ['S', 'S', '', ''], 1, 'done', [], 3, false, [1, 3, 4]],
-    ['a step failed: the later ones of its session fail', ['S', '', '', 'S'], 1, 'closed', [3], undefined, false, [1, 4]],
+    [
+      'a step failed: the later ones of its session fail',
+      ['S', '', '', 'S'],
+      1,
+      'closed',
+      [3],
+      undefined,
+      false,
+      [1, 4],
+    ],
     ['an older session is over: the newer one goes on', ['S', '', 'S', ''], 0, 'closed', [2], undefined, false, [3, 4]],
     ['a numbered step failed: the next one is sent again', ['S#0', '#1', '#2'], 0, 'closed', [], 2, true, [2, 3]],
   ])('%s', (_name, texts, index, end, failed, released, again, unfinished) => {

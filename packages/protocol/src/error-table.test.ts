@@ -2,9 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { ERROR_TABLE } from './error.ts';
 import { errorReasonsMarkdown, errorTableMarkdown } from './error-table.ts';
 
-it.each(['sequence_lost', 'step_gap', 'answer_expired', 'expired', 'stream_broken'])('the reason %s is told', (reason) => {
-  expect(errorReasonsMarkdown()).toMatch(new RegExp(`^\\| \`${reason}\` \\| [a-z].+ \\|$`, 'm'));
-});
+it.each(['sequence_lost', 'step_gap', 'answer_expired', 'expired', 'stream_broken'])(
+  'the reason %s is told',
+  (reason) => {
+    expect(errorReasonsMarkdown()).toMatch(new RegExp(`^\\| \`${reason}\` \\| [a-z].+ \\|$`, 'm'));
+  },
+);
 
 describe('the error table as Markdown', () => {
   const rows = errorTableMarkdown().trimEnd().split('\n');
