@@ -21,6 +21,8 @@ interface Course {
   readonly course: (mix: MixName) => Partial<Simulation>;
 }
 
+/** None that takes a sequence's worker or its gateway. */
+const OWNER_FAULTS = ['kill', 'kill', 'leave', 'join', 'pause', 'stutter', 'partition', 'blip', 'lapse'] as const;
 const SEQUENCES_US = 4_000_000;
 
 const COURSES: readonly Course[] = [
@@ -46,7 +48,7 @@ const COURSES: readonly Course[] = [
       trafficUs: SEQUENCES_US,
       keepsSequences: true,
       network: { slowShare: 0 },
-      mix: targeted(mix, ['kill', 'kill', 'leave', 'join'], ['coordinator']),
+      mix: targeted(mix, OWNER_FAULTS, ['coordinator']),
     }),
   },
 ];

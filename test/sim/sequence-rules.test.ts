@@ -96,7 +96,7 @@ const BACKSTOPS: readonly BackstopRule[] = [
   { off: 'R38', course: sequences(mix('storm', ['leave'], ['worker'])) },
   {
     off: 'low',
-    first: 17,
+    first: 6,
     course: sequences(mix('storm', ['blip', 'pause'], ['gateway', 'coordinator']), { network: SLOW_NETWORK }),
   },
 ];

@@ -138,9 +138,10 @@ function mayBeLost(step: SimStep, { keeps, healthy }: StepRules): boolean {
   if (gapBefore(step, -IDLE_SLACK_US, () => true)) return true;
   // A gateway names the sequence before it, and can only go on with the right one where it sent the step once (R15).
   if (!healthy && kind === 'roaming' && runOf(step).length <= step.index) return true;
-  // Also one that comes after: it may be over before this one.
+  // Also one that comes after: it may be over before this one. What its gateway gave up, no owner in time, ends all.
   return steps.some(
-    ({ fate, cancelUs, timeoutUs, gaveUp }) => fate === 'lost' || cancelUs !== undefined || timeoutUs > 0n || gaveUp,
+    ({ fate, cancelUs, timeoutUs, gaveUp }) =>
+      fate === 'lost' || fate === 'unknown' || cancelUs !== undefined || timeoutUs > 0n || gaveUp,
   );
 }
 

@@ -170,6 +170,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       conditions,
       models,
       stopping: () => stopping,
+      apart: parts.timing !== undefined,
       answer: intake.answer,
       passOn,
       largeTensors: parts.transport.largeTensors,
@@ -191,12 +192,29 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
         if (directory.owner(change.model) === undefined) takeFree();
       }
     });
-    const unlisten = parts.transport.onInterruption(owner.interrupted);
+    /** Gateways have sent again by then what was lost. */
+    let hasAllUs = 0;
+    const unlisten = parts.transport.onInterruption(() => {
+      hasAllUs = clock.nowUs() + (parts.timing?.resend_max_ms ?? 0) * 1000;
+      owner.interrupted();
+    });
     const unlink = () => {
       unwatch();
       unlisten();
     };
-    receivers = { clock, log, mailbox, directory, models, keeper, intake, owner, jobs, passOn };
+    receivers = {
+      clock,
+      log,
+      mailbox,
+      directory,
+      models,
+      keeper,
+      hasAll: () => !stopping && clock.nowUs() >= hasAllUs,
+      intake,
+      owner,
+      jobs,
+      passOn,
+    };
     return { mailbox, metrics, intake, jobs, owner, ticks: createTicks(clock), unlink };
   };
 

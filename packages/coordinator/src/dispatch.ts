@@ -71,6 +71,9 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       case 'closed':
         steps?.closed(decision.session, decision.why);
         break;
+      case 'listen':
+        mailbox.send(mailbox.id, { kind: 'echo', model: parts.model, sentUs: clock.nowUs() });
+        break;
       case 'wake':
         wake.set(decision.atUs);
         break;
@@ -263,9 +266,6 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     get running() {
       return entries.size - waiting();
     },
-    get held() {
-      return steps?.held ?? 0;
-    },
     get pending() {
       return waiting() + behindOthers(batches.values());
     },
@@ -369,6 +369,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       places.offer(known.instance);
       decideReturned();
     },
+    heard: (upToUs) => step({ type: 'heard', upToUs }),
     drain: () => step({ type: 'draining' }),
     failQueued(error) {
       for (const { running, request } of entries) {
@@ -391,5 +392,6 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       wake.drop();
     },
   };
+  if (parts.sequences?.apart === true) self.heard(clock.nowUs());
   return self;
 }

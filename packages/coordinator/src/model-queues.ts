@@ -39,6 +39,8 @@ export interface ModelQueuesParts {
   /** Undefined where messages are passed by reference. */
   readonly largeTensors: LargeTensors | undefined;
   readonly idle: () => void;
+  /** Roles are processes of their own. */
+  readonly apart: boolean;
   readonly jobs: Pick<JobIntake, 'serve'> | undefined;
   readonly holdsLease: (model: OwnedModel) => boolean;
   readonly leaseLost: (model: OwnedModel) => void;
@@ -51,7 +53,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const kind = executionKind(config, { decoupled: model.signature.decoupled, rate_limit: limits.rate_limit });
   const isOne = kind === 'exact' || kind === 'streams' || kind === 'sequences';
   const set = isOne ? undefined : limits.instance_depth;
-  const sequences = sequenceParts(model);
+  const sequences = sequenceParts(model, parts.apart);
   const depth = (means: BatchTimes | undefined) => set ?? instanceDepth(kind, means);
   for (const version of model.versions) {
     const statistics = createModelStatistics();
@@ -96,9 +98,10 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   model.dropJobs = parts.jobs?.serve(model);
 }
 
-function sequenceParts(model: OwnedModel): SequenceParts | undefined {
+function sequenceParts(model: OwnedModel, apart: boolean): SequenceParts | undefined {
   const { sequence } = model.signature;
-  return sequence === undefined ? undefined : { iterative: sequence.iterative, described: () => allDescribed(model) };
+  if (sequence === undefined) return undefined;
+  return { iterative: sequence.iterative, described: () => allDescribed(model), apart };
 }
 
 /** Nothing more comes for the model: what waits is sent without waiting for company. */

@@ -208,9 +208,10 @@ export function isIdle(model: OwnedModel): boolean {
   return model.versions.every(({ queue }) => queue === undefined || queue.waiting + queue.running === 0);
 }
 
-/** As `isIdle`, but for what waits for something that may come to the next owner. */
-export function canHandOver({ versions }: OwnedModel): boolean {
-  return versions.every(({ queue }) => queue === undefined || queue.waiting + queue.running === queue.held);
+/** As `isIdle`, but steps that wait go to the next owner: they may wait for others, which are sent there. */
+export function canHandOver(model: OwnedModel): boolean {
+  if (model.signature.sequence === undefined) return isIdle(model);
+  return model.versions.every(({ queue }) => queue === undefined || queue.running === 0);
 }
 
 /** `version 1 is at UNAVAILABLE state: Internal: …;\n…` (model_repository_manager.cc). */

@@ -3,9 +3,7 @@ import {
   compareEpochs,
   type DescribedMessage,
   type DoneMessage,
-  type ErrorInfo,
   errorInfo,
-  type InferMessage,
   NereidError,
   type ProcessId,
   type RefusedMessage,
@@ -13,13 +11,20 @@ import {
   UNLOADED,
 } from '@nereid/protocol';
 import type { AtMost, Clock, Log } from '@nereid/runtime';
-import type { Directory, LargeTensors, Mailbox, Timing } from '@nereid/transport';
+import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
 import { inTime } from './in-time.ts';
 import { createTurns } from './in-turn.ts';
 import type { JobIntake } from './job-intake.ts';
 import { createLeases } from './leases.ts';
-import { abandonQueues, closeQueues, drainQueues, openQueues, type QueueLimits } from './model-queues.ts';
+import {
+  abandonQueues,
+  closeQueues,
+  drainQueues,
+  type ModelQueuesParts,
+  openQueues,
+  type QueueLimits,
+} from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
 import { closeStrategies, openStrategies } from './model-strategies.ts';
 import { createModelWorkers } from './model-workers.ts';
@@ -36,7 +41,6 @@ import {
   stateAtWorkers,
   unloadSettled,
 } from './owned-model.ts';
-import type { PassOn } from './pass-on.ts';
 import { stillUnloading } from './request-error.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
@@ -50,7 +54,7 @@ export interface OwnerLimits extends QueueLimits {
   readonly unload_wait_ms: number;
 }
 
-export interface OwnerParts {
+export interface OwnerParts extends Pick<ModelQueuesParts, 'answer' | 'apart' | 'largeTensors' | 'passOn'> {
   readonly id: ProcessId;
   readonly clock: Clock;
   readonly log: Log;
@@ -63,9 +67,6 @@ export interface OwnerParts {
   readonly models: Map<string, OwnedModel>;
   readonly limits: OwnerLimits;
   readonly stopping: () => boolean;
-  readonly answer: (message: InferMessage, error: ErrorInfo) => void;
-  readonly passOn: PassOn;
-  readonly largeTensors: LargeTensors | undefined;
   /** Undefined where jobs are not served. */
   readonly jobs: JobIntake | undefined;
   /** The model has been taken or loaded, or could not be: what came for it meanwhile can be handled. */

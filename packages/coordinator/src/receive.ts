@@ -10,6 +10,8 @@ import { passOnSigns } from './stream-signs.ts';
 
 export interface Receivers extends CountParts {
   readonly log: Log;
+  /** What was sent to it was taken, and what was lost has come again. */
+  readonly hasAll: () => boolean;
   readonly intake: Intake;
   readonly owner: Owner;
   readonly jobs: JobIntake | undefined;
@@ -32,6 +34,10 @@ export function receive(receivers: Receivers, message: Message): void {
     case 'described':
       owner.described(message);
       passOnSigns(mailbox, message);
+      break;
+    case 'echo':
+      if (!receivers.hasAll()) break;
+      for (const { queue } of models.get(message.model)?.versions ?? []) queue?.heard(message.sentUs);
       break;
     case 'response':
       if (models.get(message.model)?.versions.some(({ queue }) => queue?.answered(message) === true) === true) break;

@@ -29,6 +29,8 @@ export interface SequenceParts {
   readonly iterative: boolean;
   /** Every worker that was asked has said what it holds, or is gone (docs/protocol.md R9). */
   readonly described: () => boolean;
+  /** Roles are processes of their own: what others send waits in a mailbox. */
+  readonly apart: boolean;
 }
 
 export interface QueueParts extends BatchSource {
@@ -89,8 +91,6 @@ export interface VersionQueue {
   readonly waiting: number;
   /** Requests in batches that workers hold. */
   readonly running: number;
-  /** Of those waiting: steps of sequences that wait for another step, or for their data. */
-  readonly held: number;
   /** Accepted and not yet executing: waiting here, or in a worker behind another batch. */
   readonly pending: number;
   /** When the oldest waiting request came; undefined where none waits. */
@@ -124,6 +124,8 @@ export interface VersionQueue {
   answered(message: ResponseMessage): boolean;
   /** The worker refused the batch unseen: its requests are queued again. */
   undelivered(batch: number, sent: Epoch): void;
+  /** All that was sent to this owner before that time has come. */
+  heard(upToUs: number): void;
   /** Nothing more arrives: what waits is sent without waiting for company. */
   drain(): void;
   /** Ends every queued request with that error, but for steps of sequences that have a slot. */

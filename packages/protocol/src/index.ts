@@ -58,6 +58,7 @@ export {
   type DescribeMessage,
   type DoneEntry,
   type DoneMessage,
+  type EchoMessage,
   type EndedSession,
   type EntryResult,
   type Epoch,

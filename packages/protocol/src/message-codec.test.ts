@@ -180,6 +180,7 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
     highest: epoch,
   }),
   describe: fc.record({ kind: fc.constant('describe' as const), ...addressed, askedAt: duration }),
+  echo: fc.record({ kind: fc.constant('echo' as const), model: name, sentUs: duration }),
   described: fc.record({
     kind: fc.constant('described' as const),
     model: name,

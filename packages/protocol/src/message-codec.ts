@@ -46,6 +46,7 @@ const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
   list: 17,
   evict: 18,
   listed: 19,
+  echo: 20,
 };
 const KINDS = new Map(Object.entries(KIND_NUMBERS).map(([kind, number]) => [number, kind as MessageKind]));
 

@@ -315,6 +315,7 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
   }),
   refused: record({ kind: kindOf('refused'), model: text, batch: integer, sent: epoch, highest: epoch }),
   describe: record({ kind: kindOf('describe'), model: text, epoch, askedAt: number }),
+  echo: record({ kind: kindOf('echo'), model: text, sentUs: number }),
   described: record({
     kind: kindOf('described'),
     model: text,

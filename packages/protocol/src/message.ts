@@ -238,6 +238,14 @@ export interface DescribeMessage extends ModelMessage {
   readonly askedAt: number;
 }
 
+/** owner → itself: comes back behind all that others had sent to it. */
+export interface EchoMessage {
+  readonly kind: 'echo';
+  readonly model: string;
+  /** By its own clock. */
+  readonly sentUs: number;
+}
+
 /** The states in the repository's index (extension_model_repository.md; model_lifecycle.h). */
 export type VersionState = 'READY' | 'UNAVAILABLE' | 'LOADING' | 'UNLOADING' | 'UNKNOWN';
 
@@ -366,6 +374,7 @@ export type Message =
   | DoneMessage
   | RefusedMessage
   | DescribeMessage
+  | EchoMessage
   | DescribedMessage
   | FreeMessage
   | ControlMessage

@@ -26,7 +26,7 @@ export interface SequenceTimeline {
   readonly events: readonly SequenceEvent[];
   /**
    * What comes of it, a line each: `ms instance: step@slot … reason`, `ms reject step code`, `ms closed session why` with
-   * `bound` behind it. Nothing else may.
+   * `bound` behind it, `ms listen`. Nothing else may.
    */
   readonly log: readonly string[];
 }
@@ -83,6 +83,9 @@ export function playSequences(given: Omit<SequenceTimeline, 'rule' | 'log'>): { 
         break;
       case 'closed':
         log.push(`${ms} closed ${decision.session} ${decision.why}${decision.bound ? ' bound' : ''}`);
+        break;
+      case 'listen':
+        log.push(`${ms} listen`);
         break;
       case 'wake':
         if (wake !== undefined) agenda.splice(agenda.indexOf(wake), 1);

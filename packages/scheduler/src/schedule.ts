@@ -74,6 +74,11 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'session-held'; readonly session: string; readonly held: boolean }
   /** The session is over whatever it still had here, all of which is forgotten; its slot is free. */
   | { readonly type: 'session-over'; readonly session: string }
+  /**
+   * All that was sent before that time has come. Told first where messages wait in a mailbox, and after each `listen`:
+   * a session is idle only once nothing can be under way that came before its time was over.
+   */
+  | { readonly type: 'heard'; readonly upToUs: number }
   /** Nothing more arrives: what waits need not wait for company. */
   | { readonly type: 'draining' }
   | { readonly type: 'time' };
@@ -126,6 +131,8 @@ export type Decision<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'reject'; readonly request: R; readonly error: ErrorInfo }
   /** The rule has ended the session; what it had waiting was rejected before. `bound`: a step of it was sent, so that its slot is to be given back. */
   | { readonly type: 'closed'; readonly session: string; readonly why: SessionClose; readonly bound: boolean }
+  /** Say `heard` once all has come that was sent until now. */
+  | { readonly type: 'listen' }
   /** Send a `time` event at that time; replaces an earlier wish, and is void once nothing waits and `needsWake` is not true. */
   | { readonly type: 'wake'; readonly atUs: number };
 

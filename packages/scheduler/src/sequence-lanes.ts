@@ -35,6 +35,9 @@ export interface SequenceLanes<R extends QueuedRequest> {
   hold(session: string, held: boolean, nowUs: number): void;
   forget(session: string, nowUs: number): void;
   bind(session: string, instance: InstanceKey, slot: number, nowUs: number): void;
+  /** See IdleSessions. */
+  heard(upToUs: number): void;
+  asksHeard(nowUs: number): boolean;
   /** Ends what waits in the backlog, or is idle, for too long. */
   expire(nowUs: number): void;
   /** When something is to expire next, infinite for never. */
@@ -285,6 +288,8 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
       if (holder !== undefined) move(holder, nowUs);
       fill(nowUs);
     },
+    heard: idle.heard,
+    asksHeard: idle.asks,
     expire(nowUs) {
       for (let lane = backlog.expired(nowUs); lane !== undefined; lane = backlog.expired(nowUs)) {
         for (const session of [...lane.sessions]) close(session, 'timeout', nowUs);

@@ -278,6 +278,29 @@ const ENDS: readonly SequenceTimeline[] = [
     log: ['0 wk/0: a1@0 free', '150 wk/0: a2@0 free'],
   },
   {
+    rule: 'where messages wait in a mailbox only up to where all has come, which is asked for again each second',
+    config: `${IDLE} direct { }`,
+    events: [
+      [0, { type: 'heard', upToUs: 0 }],
+      [1, 'a^'],
+      [2, 'b^'],
+      [500, 'b'],
+      [600, { type: 'heard', upToUs: 100_000 }],
+      [700, { type: 'heard', upToUs: 101_000 }],
+      [1800, { type: 'heard', upToUs: 1_650_000 }],
+    ],
+    log: [
+      '1 wk/0: a1@0 free',
+      '2 wk/0: b1@1 free',
+      '101 listen',
+      '500 wk/0: b2@1 free',
+      '700 closed a idle bound',
+      '700 listen',
+      '1700 listen',
+      '1800 closed b idle bound',
+    ],
+  },
+  {
     rule: 'nor while its owner has steps of it that wait; after those it is closed at once too',
     config: `${IDLE} direct { }`,
     events: [

@@ -62,6 +62,9 @@ export function createSequenceScheduler<R extends QueuedRequest = QueuedRequest>
       case 'session-held':
         lanes.hold(event.session, event.held, nowUs);
         break;
+      case 'heard':
+        lanes.heard(event.upToUs);
+        break;
       case 'session-over':
         lanes.forget(event.session, nowUs);
         break;
@@ -139,6 +142,7 @@ export function createSequenceScheduler<R extends QueuedRequest = QueuedRequest>
       if (type === 'returned') return decisions;
       lanes.expire(nowUs);
       if (type !== 'instance-lost') dispatch(nowUs);
+      if (lanes.asksHeard(nowUs)) decisions.push({ type: 'listen' });
       const untilUs = nextUs(nowUs);
       // A wake that comes too early finds nothing to do and asks for the next: cheaper than to move it each time.
       if (untilUs < wishedUs) {

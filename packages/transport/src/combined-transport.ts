@@ -17,7 +17,8 @@ export function createCombinedTransport(local: Transport, remote: RedisTransport
       here.add(id);
       return {
         id,
-        send: (to, message, refused) => (here.has(to) ? near : far).send(to, message, refused),
+        // What it sends to itself comes behind what others have sent to it.
+        send: (to, message, refused) => (to !== id && here.has(to) ? near : far).send(to, message, refused),
         async close() {
           here.delete(id);
           await near.close();

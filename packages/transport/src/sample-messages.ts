@@ -101,6 +101,7 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
   },
   refused: { kind: 'refused', model: 'm', batch: 8, sent: EPOCH, highest: { number: 9, owner: 'co-2' } },
   describe: { kind: 'describe', model: 'm', epoch: EPOCH, askedAt: 99.25 },
+  echo: { kind: 'echo', model: 'm', sentUs: 99.25 },
   described: {
     kind: 'described',
     model: 'm',
