@@ -117,7 +117,12 @@ async function befall({ kind, role, round }, { members, redis, load }) {
   const atMs = performance.now();
   const during = await effectOf(kind, role, place, members, redis);
   const mendedMs = performance.now();
-  const readyMs = await whenOver(load, members, mendedMs);
+  const readyMs = await whenOver(
+    load,
+    members,
+    mendedMs,
+    kind === 'kill' && role === 'worker' ? during?.pid : undefined,
+  );
   await during?.follow?.();
   const stale = kind === 'pause' ? difference(await members.refused(), refusedBefore) : undefined;
   return { round, kind, role, place, atMs, mendedMs, readyMs, endMs: performance.now(), stale, ...during };
@@ -135,13 +140,17 @@ function difference(after, before) {
 
 /**
  * Waits until what waited during the fault has ended, each gateway has answered again and each process says that it is
- * ready, and a little longer. Returns how long after it they all said so.
+ * ready, a new worker, if there is one of that `pid`, has answered, and a little longer. Returns how long after it they
+ * all said that they are ready.
  */
-async function whenOver(load, members, mendedMs) {
+async function whenOver(load, members, mendedMs, pid) {
   const isLate = () => performance.now() - mendedMs >= OVER_LIMIT_MS;
   while ((await members.unready()).length > 0 && !isLate()) await delay(LOOK_MS);
   const readyMs = isLate() ? Number.POSITIVE_INFINITY : performance.now() - mendedMs;
-  const isOver = () => load.oldestSentMs() > mendedMs && answeringAfterMs(load.requests, mendedMs) < OVER_LIMIT_MS;
+  const hasAnswered = () =>
+    pid === undefined || load.requests.some((one) => one.outcome === 'right' && one.pid === pid);
+  const isOver = () =>
+    load.oldestSentMs() > mendedMs && answeringAfterMs(load.requests, mendedMs) < OVER_LIMIT_MS && hasAnswered();
   while (!isOver() && !isLate()) await delay(LOOK_MS);
   await delay(SETTLE_MS);
   return readyMs;

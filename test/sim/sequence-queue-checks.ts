@@ -222,13 +222,12 @@ export function createSequenceChecks(rules: SequenceRules, fail: Fail): Sequence
     }
   };
 
-  const closed = (id: string, why: SessionClose, bound: boolean, nowUs: number) => {
+  const closed = (id: string, why: SessionClose, nowUs: number) => {
     const session = sessions.get(id);
     if (session === undefined) {
       fail('left', `${id}, which is over, is closed`);
       return;
     }
-    if (bound !== session.begun) fail('slot', `${id} is ${bound ? '' : 'not '}bound`);
     const [left] = session.waiting;
     if (left !== undefined) fail('left', `${left.id} still waits in ${id}, which is closed`);
     if (why === 'idle') checkIdle(session, nowUs);
@@ -360,7 +359,7 @@ export function createSequenceChecks(rules: SequenceRules, fail: Fail): Sequence
     expiredUs = Number.POSITIVE_INFINITY;
     for (const decision of decisions) {
       if (decision.type === 'reject') rejected(decision);
-      else if (decision.type === 'closed') closed(decision.session, decision.why, decision.bound, nowUs);
+      else if (decision.type === 'closed') closed(decision.session, decision.why, nowUs);
     }
   };
 

@@ -290,7 +290,7 @@ function idleInBacklog<R extends QueuedRequest>(scheduler: Scheduler<R>, config:
     const decisions: Decision<R>[] = [...scheduler.step(event, nowUs)];
     for (const { session, place, lastArrivedUs } of [...(scheduler.sessions ?? [])]) {
       if (place !== undefined || nowUs < lastArrivedUs + idleUs) continue;
-      decisions.push({ type: 'closed', session, why: 'idle', bound: false });
+      decisions.push({ type: 'closed', session, why: 'idle' });
       decisions.push(...scheduler.step({ type: 'session-over', session }, nowUs));
     }
     return decisions;
@@ -310,10 +310,7 @@ function timingOut<R extends QueuedRequest>(scheduler: Scheduler<R>): Scheduler<
       waiting.delete(id);
       const session = request.sequence?.session ?? '';
       if (![...(scheduler.sessions ?? [])].some((live) => live.session === session)) continue;
-      decisions.push(
-        { type: 'reject', request, error: SEQUENCE_TIMEOUT },
-        { type: 'closed', session, why: 'timeout', bound: true },
-      );
+      decisions.push({ type: 'reject', request, error: SEQUENCE_TIMEOUT }, { type: 'closed', session, why: 'timeout' });
       decisions.push(...scheduler.step({ type: 'session-over', session }, nowUs));
     }
     return decisions;

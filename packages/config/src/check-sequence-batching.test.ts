@@ -196,6 +196,11 @@ describe('refused', () => {
     else expect(text).toMatch(message);
   });
 
+  test('too many rows that are slots', () => {
+    expect(refusal('direct { }', 'max_batch_size: 65537')).toBe('max_batch_size must be <= 65536 for m, got 65537');
+    expect(refusal('oldest { max_candidate_sequences: 4 }', 'max_batch_size: 65537')).toBe('accepted');
+  });
+
   test('a response cache', () => {
     expect(refusal('', 'response_cache { enable: true }')).toBe(
       'Response Cache does not currently support model m with sequence batching scheduler. Please disable the response cache.',

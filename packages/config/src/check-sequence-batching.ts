@@ -9,6 +9,7 @@ import {
   type ModelSequenceBatching_State,
 } from './gen/model_config_pb.ts';
 import { LIMITS } from './limits.ts';
+import { slotsOf } from './sequence-signature.ts';
 
 const ID_TYPES: readonly DataType[] = [
   DataType.TYPE_UINT64,
@@ -125,17 +126,20 @@ function checkId(model: string, control: ModelSequenceBatching_Control): void {
   refuse('data_type', `unexpected data type for control ${kind} for ${model}. ${allowed}`);
 }
 
-function checkStrategy({ name, maxBatchSize }: ModelConfig, { strategyChoice: strategy }: ModelSequenceBatching): void {
+function checkStrategy(config: ModelConfig, batching: ModelSequenceBatching): void {
+  const { name, maxBatchSize } = config;
+  const { strategyChoice: strategy } = batching;
+  const slots = slotsOf(config, batching);
+  if (slots > LIMITS.sequences_per_instance_max) {
+    const isCandidates = strategy.case === 'oldest' && strategy.value.maxCandidateSequences > 0;
+    const field = isCandidates ? 'max_candidate_sequences' : 'max_batch_size';
+    refuse(field, `${field} must be <= ${LIMITS.sequences_per_instance_max} for ${name}, got ${slots}`);
+  }
   if (strategy.case === 'oldest') {
     for (const size of strategy.value.preferredBatchSize) {
       const text = 'sequence batching preferred batch size must be';
       if (size <= 0) refuse('preferred_batch_size', `${text} positive for ${name}`);
       if (size > maxBatchSize) refuse('preferred_batch_size', `${text} <= max batch size for ${name}`);
-    }
-    const { maxCandidateSequences: most } = strategy.value;
-    if (most > LIMITS.sequences_per_instance_max) {
-      const text = `max_candidate_sequences must be <= ${LIMITS.sequences_per_instance_max} for ${name}, got ${most}`;
-      refuse('max_candidate_sequences', text);
     }
   }
   if (strategy.case === 'direct') {

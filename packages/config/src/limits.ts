@@ -99,7 +99,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   instance_start_timeout_ms:
     'How long an instance may take to load its model and run its warm-up samples; longer is a load failure.',
   warmup_bytes_max: 'Bytes of the inputs of one execution of a warm-up sample.',
-  sequences_per_instance_max: 'Sequences that one instance keeps at a time (`max_candidate_sequences`).',
+  sequences_per_instance_max:
+    'Sequences that one instance keeps at a time: `max_candidate_sequences`, or `max_batch_size` where a slot is a row.',
   initial_state_bytes_max: 'Bytes of the states of one sequence at its START, all states together.',
   instance_restart_attempts_max: 'Starts in a row of an instance that died before it is given up as UNAVAILABLE.',
   instance_restart_backoff_min_ms: 'Pause before the second of those starts; each later pause is twice as long.',

@@ -1,5 +1,9 @@
 import type { Datatype } from '@nereid/protocol';
-import { ModelSequenceBatching_Control_Kind as Kind, type ModelConfig } from './gen/model_config_pb.ts';
+import {
+  ModelSequenceBatching_Control_Kind as Kind,
+  type ModelConfig,
+  type ModelSequenceBatching,
+} from './gen/model_config_pb.ts';
 import { protocolDatatype } from './protocol-datatype.ts';
 
 export type ControlKind = 'START' | 'END' | 'READY' | 'CORRID';
@@ -54,15 +58,19 @@ const CONTROL_KINDS: Readonly<Record<Kind, ControlKind>> = {
   [Kind.CONTROL_SEQUENCE_CORRID]: 'CORRID',
 };
 
+/** Sequences that one instance keeps at a time. */
+export function slotsOf({ maxBatchSize }: ModelConfig, { strategyChoice: strategy }: ModelSequenceBatching): number {
+  const candidates = strategy.case === 'oldest' ? strategy.value.maxCandidateSequences : 0;
+  return candidates > 0 ? candidates : Math.max(1, maxBatchSize);
+}
+
 /** Undefined where the config asks for no sequences. Takes a completed and checked config. */
 export function sequenceSignature(config: ModelConfig): SequenceSignature | undefined {
   const { case: choice, value: batching } = config.schedulingChoice;
   if (choice !== 'sequenceBatching') return undefined;
-  const { strategyChoice: strategy } = batching;
-  const candidates = strategy.case === 'oldest' ? strategy.value.maxCandidateSequences : 0;
   return {
-    strategy: strategy.case === 'oldest' ? 'oldest' : 'direct',
-    slots: candidates > 0 ? candidates : Math.max(1, config.maxBatchSize),
+    strategy: batching.strategyChoice.case === 'oldest' ? 'oldest' : 'direct',
+    slots: slotsOf(config, batching),
     iterative: batching.iterativeSequence,
     controls: batching.controlInput.flatMap(({ name, control }) =>
       control.map((one): ControlSignature => {

@@ -25,8 +25,8 @@ export interface SequenceTimeline {
   readonly run_ms?: number;
   readonly events: readonly SequenceEvent[];
   /**
-   * What comes of it, a line each: `ms instance: step@slot … reason`, `ms reject step code`, `ms closed session why` with
-   * `bound` behind it, `ms listen`. Nothing else may.
+   * What comes of it, a line each: `ms instance: step@slot … reason`, `ms reject step code`, `ms closed session why`,
+   * `ms listen`. Nothing else may.
    */
   readonly log: readonly string[];
 }
@@ -82,7 +82,7 @@ export function playSequences(given: Omit<SequenceTimeline, 'rule' | 'log'>): { 
         log.push(`${ms} reject ${decision.request.id} ${decision.error.code}`);
         break;
       case 'closed':
-        log.push(`${ms} closed ${decision.session} ${decision.why}${decision.bound ? ' bound' : ''}`);
+        log.push(`${ms} closed ${decision.session} ${decision.why}`);
         break;
       case 'listen':
         log.push(`${ms} listen`);

@@ -129,8 +129,8 @@ export type Decision<R extends QueuedRequest = QueuedRequest> =
       readonly slots?: readonly number[];
     }
   | { readonly type: 'reject'; readonly request: R; readonly error: ErrorInfo }
-  /** The rule has ended the session; what it had waiting was rejected before. `bound`: a step of it was sent, so that its slot is to be given back. */
-  | { readonly type: 'closed'; readonly session: string; readonly why: SessionClose; readonly bound: boolean }
+  /** The rule has ended the session; what it had waiting was rejected before. */
+  | { readonly type: 'closed'; readonly session: string; readonly why: SessionClose }
   /** Say `heard` once all has come that was sent until now. */
   | { readonly type: 'listen' }
   /** Send a `time` event at that time; replaces an earlier wish, and is void once nothing waits and `needsWake` is not true. */

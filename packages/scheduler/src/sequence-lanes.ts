@@ -160,7 +160,7 @@ export function createSequenceLanes<R extends QueuedRequest>(options: SequenceLa
     for (let link = session.steps.first; link !== undefined; link = link.next) {
       decide({ type: 'reject', request: link.value, error: SEQUENCE_TIMEOUT });
     }
-    decide({ type: 'closed', session: session.id, why, bound: session.begun });
+    decide({ type: 'closed', session: session.id, why });
     drop(session, nowUs);
     settle(session.lane, false, nowUs);
   };

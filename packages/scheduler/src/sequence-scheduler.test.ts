@@ -26,10 +26,10 @@ const SLOTS: readonly SequenceTimeline[] = [
       '1 wk/1: b1@0 free',
       '10 wk/0: c1@1 free',
       '11 wk/1: d1@1 free',
-      '100 closed a idle bound',
-      '101 closed b idle bound',
-      '102 closed c idle bound',
-      '103 closed d idle bound',
+      '100 closed a idle',
+      '101 closed b idle',
+      '102 closed c idle',
+      '103 closed d idle',
     ],
   },
   {
@@ -246,7 +246,7 @@ const ENDS: readonly SequenceTimeline[] = [
       [0, 'a^'],
       [60, 'a'],
     ],
-    log: ['0 wk/0: a1@0 free', '60 wk/0: a2@0 free', '160 closed a idle bound'],
+    log: ['0 wk/0: a1@0 free', '60 wk/0: a2@0 free', '160 closed a idle'],
   },
   {
     rule: 'a step that comes before the timer has told keeps its sequence',
@@ -265,7 +265,7 @@ const ENDS: readonly SequenceTimeline[] = [
       [0, 'a^'],
       [1, 'a'],
     ],
-    log: ['0 wk/0: a1@0 free', '80 wk/0: a2@0 free', '160 closed a idle bound'],
+    log: ['0 wk/0: a1@0 free', '80 wk/0: a2@0 free', '160 closed a idle'],
   },
   {
     rule: 'unless another came for it meanwhile',
@@ -294,10 +294,10 @@ const ENDS: readonly SequenceTimeline[] = [
       '2 wk/0: b1@1 free',
       '101 listen',
       '500 wk/0: b2@1 free',
-      '700 closed a idle bound',
+      '700 closed a idle',
       '700 listen',
       '1700 listen',
-      '1800 closed b idle bound',
+      '1800 closed b idle',
     ],
   },
   {
@@ -312,13 +312,7 @@ const ENDS: readonly SequenceTimeline[] = [
       [151, { type: 'session-held', session: 'b', held: false }],
       [180, { type: 'session-held', session: 'a', held: false }],
     ],
-    log: [
-      '0 wk/0: a1@0 free',
-      '1 wk/0: b1@1 free',
-      '150 wk/0: b2@1 free',
-      '180 closed a idle bound',
-      '250 closed b idle bound',
-    ],
+    log: ['0 wk/0: a1@0 free', '1 wk/0: b1@1 free', '150 wk/0: b2@1 free', '180 closed a idle', '250 closed b idle'],
   },
   {
     rule: 'a sequence in the backlog is not idle; its time begins when it has a slot',
@@ -337,7 +331,7 @@ const ENDS: readonly SequenceTimeline[] = [
       '180 wk/0: a3@0 full',
       '180 wk/0: b1@0 full',
       '270 wk/0: b2@0 full',
-      '370 closed b idle bound',
+      '370 closed b idle',
     ],
   },
   {
@@ -348,7 +342,7 @@ const ENDS: readonly SequenceTimeline[] = [
       [0, 'a^'],
       [1, 'b^$'],
     ],
-    log: ['0 wk/0: a1@0 full', '100 closed a idle bound', '100 wk/0: b1@0 full'],
+    log: ['0 wk/0: a1@0 full', '100 closed a idle', '100 wk/0: b1@0 full'],
   },
   {
     rule: 'in the backlog the earliest time-out of its steps ends all of a sequence',
@@ -531,7 +525,7 @@ const CHANGES: readonly SequenceTimeline[] = [
       [3, 'a'],
       [4, { type: 'bound', session: 'c', instance: 'wk/7', slot: 0 }],
     ],
-    log: ['2 wk/7: b1@0 free', '3 wk/7: a1@1 free', '103 closed a idle bound', '104 closed c idle bound'],
+    log: ['2 wk/7: b1@0 free', '3 wk/7: a1@1 free', '103 closed a idle', '104 closed c idle'],
   },
   {
     rule: 'one that waits here has it too, and whoever was to have it goes elsewhere',
@@ -663,7 +657,7 @@ describe('when the owner is told', () => {
       scheduler.step(event, 0);
     expect(scheduler.step({ type: 'step-over', id: 'a1', ended: true }, 40_000)).toMatchObject([
       { type: 'reject', request: { id: 'b1' } },
-      { type: 'closed', session: 'b', why: 'timeout', bound: false },
+      { type: 'closed', session: 'b', why: 'timeout' },
     ]);
   });
 

@@ -2,7 +2,7 @@
 import type { Batch, BatchRequest } from '@nereid/backends';
 import type { ModelSignature } from '@nereid/config';
 import { controlTensors } from './sequence-controls.ts';
-import { copyStates, type SlotStep, zeroStates } from './sequence-slots.ts';
+import { copyStates, type SlotStep, zeroStates } from './slot-states.ts';
 
 /** Of rows that nobody waits for. */
 const NEVER = new AbortController().signal;

@@ -3,7 +3,7 @@ import type { JoinedTensor } from '@nereid/backends';
 import type { ModelSignature } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import { joinTensors, splitTensor } from './join-split.ts';
-import type { SlotStep } from './sequence-slots.ts';
+import type { SlotStep } from './slot-states.ts';
 
 /** In place of a position: a slot that has no step in the batch. */
 export const NULL_ROW = -1;

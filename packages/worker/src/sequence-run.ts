@@ -14,7 +14,7 @@ import { splitTensor } from './join-split.ts';
 import { controlTensors } from './sequence-controls.ts';
 import { stepRequests } from './sequence-requests.ts';
 import { groupsOf, NULL_ROW, pickParts, rowsOf } from './sequence-rows.ts';
-import { createSequenceSlots, joinStates, keepJoined, keepStates, type SlotStep } from './sequence-slots.ts';
+import { createSlotStates, joinStates, keepJoined, keepStates, type SlotStep } from './slot-states.ts';
 
 type StepOutcome = Extract<BatchResult, { kind: 'each' }>['outcomes'][number];
 type StepStream = Extract<StepOutcome, { [Symbol.asyncIterator]: unknown }>;
@@ -40,7 +40,7 @@ export interface SequenceRunnerParts {
 
 export function createSequenceRunner(parts: SequenceRunnerParts): SequenceRunner {
   const { signature, sequence, instance, initial } = parts;
-  const slots = createSequenceSlots(sequence, initial);
+  const slots = createSlotStates(sequence, initial);
 
   const settle = (step: SlotStep, states: readonly Tensor[] | undefined, again: boolean) => {
     if (!again) slots.leave(step);

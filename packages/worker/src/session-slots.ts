@@ -1,7 +1,7 @@
 /**
  * The sequences of one model version on this worker: which has which slot, what it has applied of each sender, and what
  * it may run next. A pure rule: each call is an event at a time, and what it returns is to be done. Their states are
- * where the instance is carried (sequence-slots.ts).
+ * where the instance is carried (slot-states.ts).
  *
  * A session is *live* from when its START is taken until it ends; while one of its steps runs nothing else of it is
  * taken, and an end that comes meanwhile waits for that step. *Ended*, it is remembered for a while. Of a session whose

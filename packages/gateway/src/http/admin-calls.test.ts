@@ -18,7 +18,7 @@ function outcome(key: string | undefined, method: Method, path: string, { remote
     header: () => reply,
     send: () => reply,
   };
-  handler({ headers, socket: { remoteAddress } } as never, reply as never);
+  handler({ headers: { host: '127.0.0.1:8000', ...headers }, socket: { remoteAddress } } as never, reply as never);
   return got;
 }
 
@@ -38,6 +38,14 @@ describe('admin calls', () => {
     ['a newer proxy here', { remoteAddress: '127.0.0.1', headers: { forwarded: 'for=10.0.0.1' } }, '403'],
     ['one that says only whose it is', { remoteAddress: '127.0.0.1', headers: { 'x-real-ip': '10.0.0.1' } }, '403'],
     ['one that says only what it is', { remoteAddress: '127.0.0.1', headers: { via: '1.1 proxy' } }, '403'],
+    [
+      'a page of its own',
+      { remoteAddress: '::1', headers: { host: '[::1]:8000', origin: 'http://localhost:8000' } },
+      'taken',
+    ],
+    ['a page of another site', { remoteAddress: '127.0.0.1', headers: { origin: 'https://example.org' } }, '403'],
+    ['a page whose name leads here', { remoteAddress: '127.0.0.1', headers: { host: 'example.org:8000' } }, '403'],
+    ['a page of no name', { remoteAddress: '127.0.0.1', headers: { origin: 'null' } }, '403'],
     ['another machine with some key', { remoteAddress: '10.0.0.1', headers: { 'nereid-admin-key': 'x' } }, '403'],
   ])('without --admin-key, from %s', (_name, caller, expected) => {
     expect(outcome(undefined, ...EVICT, caller)).toBe(expected);

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { BlockList, isIPv6 } from 'node:net';
+import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { bringsKey, type RestrictedKey, restrictedKey } from '../restricted.ts';
 import { sendOwnError } from './jobs-error.ts';
@@ -42,12 +42,25 @@ function headerOf(headers: IncomingHttpHeaders): string | undefined {
 function isLocal({ headers, socket }: FastifyRequest): boolean {
   const { remoteAddress } = socket;
   if (remoteAddress === undefined || FORWARDED.some((name) => headers[name] !== undefined)) return false;
-  return LOOPBACK.check(remoteAddress, isIPv6(remoteAddress) ? 'ipv6' : 'ipv4');
+  const { host, origin } = headers;
+  // A page's own name may have been made to lead here.
+  if (!namesLoopback(`http://${host ?? ''}`) || (origin !== undefined && !namesLoopback(origin))) return false;
+  return isLoopback(remoteAddress);
+}
+
+function isLoopback(address: string): boolean {
+  return LOOPBACK.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
+}
+
+function namesLoopback(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const name = new URL(url).hostname.replace(/^\[|\]$/g, '');
+  return name === 'localhost' || (isIP(name) !== 0 && isLoopback(name));
 }
 
 function refuse(reply: FastifyReply, isKeyless: boolean): void {
   const message = isKeyless
-    ? `this call is taken from the server's own machine only; start it with --admin-key to take it from elsewhere with the header ${HEADER}`
+    ? `this call is taken from the server's own machine only, by localhost or a loopback address; start it with --admin-key to take it from elsewhere with the header ${HEADER}`
     : `this call needs the key of --admin-key in the header ${HEADER}`;
   sendOwnError(reply, { code: 'INVALID_ARG', message, field: HEADER }, FORBIDDEN_STATUS);
 }

@@ -17,7 +17,7 @@ export interface SlotStep extends ControlledStep {
   readonly states: HeldState[];
 }
 
-export interface SequenceSlots {
+export interface SlotStates {
   /**
    * The step of these details. A START begins anew, whatever the slot kept. Undefined where the slot does
    * not keep the sequence that the step goes on with.
@@ -28,7 +28,7 @@ export interface SequenceSlots {
 }
 
 /** `initial` are the states at a START, in the order of the signature. */
-export function createSequenceSlots(sequence: SequenceSignature, initial: readonly HeldState[]): SequenceSlots {
+export function createSlotStates(sequence: SequenceSignature, initial: readonly HeldState[]): SlotStates {
   const slots = new Map<number, Omit<SlotStep, 'start' | 'end' | 'slot'>>();
   let generated = 0n;
 
