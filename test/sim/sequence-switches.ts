@@ -10,7 +10,7 @@ import {
   type ProcessId,
   type StepMarks,
 } from '@nereid/protocol';
-import type { Role, Transport } from '@nereid/transport';
+import type { MainRole, Transport } from '@nereid/transport';
 import { altered, UNALTERED } from './altered-transport.ts';
 
 export type SequenceRule =
@@ -33,7 +33,7 @@ export type SequenceRule =
 
 export const SEQUENCE_RULES: readonly {
   readonly rule: SequenceRule;
-  readonly of: Role;
+  readonly of: MainRole;
   readonly take: (transport: Transport) => Transport;
 }[] = [
   { rule: 'R12', of: 'coordinator', take: stepsNameNoSession },

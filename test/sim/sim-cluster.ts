@@ -9,8 +9,8 @@ import {
   createRedisDirectory,
   createRedisResources,
   createRedisTransport,
+  type MainRole,
   type RedisDirectory,
-  type Role,
   type SharedResources,
   type Timing,
   type Transport,
@@ -35,7 +35,7 @@ export interface Roles {
 
 export interface Member extends Roles {
   readonly id: ProcessId;
-  readonly role: Role;
+  readonly role: MainRole;
   readonly process: SimProcess;
   readonly connector: SimConnector;
   readonly directory: RedisDirectory<ModelRecord>;
@@ -82,12 +82,12 @@ export interface ClusterSettings {
 export interface SimCluster {
   readonly members: readonly Member[];
   /** Those that are neither dead nor stopping. */
-  living(role?: Role): readonly Member[];
+  living(role?: MainRole): readonly Member[];
   /** A new process; `as` gives it the id of one that died (R1 off). */
-  start(role: Role, as?: ProcessId): Member;
+  start(role: MainRole, as?: ProcessId): Member;
 }
 
-const PREFIXES: Readonly<Record<Role, string>> = { gateway: 'gw', coordinator: 'co', worker: 'wk' };
+const PREFIXES: Readonly<Record<MainRole, string>> = { gateway: 'gw', coordinator: 'co', worker: 'wk' };
 export const REDIS_PREFIX = 'nereid';
 const SUPERVISOR_US = 500_000;
 const ORIGIN_US_MAX = 1e9;
@@ -102,7 +102,7 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
   const registered = switches.timing(timing());
   let processes = 0;
 
-  const watch = (role: Role, id: ProcessId, transport: Transport, directory: () => RedisDirectory<ModelRecord>) => {
+  const watch = (role: MainRole, id: ProcessId, transport: Transport, directory: () => RedisDirectory<ModelRecord>) => {
     if (role === 'worker') return options.checks.watchWorker(id, transport);
     // Without R9 an owner believes what others have heard, which does not pass its own mailbox.
     if (role === 'gateway' || switches.off.has('R9')) return transport;
@@ -111,7 +111,7 @@ export function createSimCluster(options: ClusterOptions): SimCluster {
     return watchOwner(transport, { id, healthy, epoch, build: options.build, nowUs: world.nowUs, fail: checks.fail });
   };
 
-  const start = (role: Role, as?: ProcessId): Member => {
+  const start = (role: MainRole, as?: ProcessId): Member => {
     const id = as ?? `${PREFIXES[role]}-${++processes}`;
     const process = world.process(id, -between(random, 0, ORIGIN_US_MAX));
     const own = seededRandom(Math.floor(random.next() * 2 ** 32));
@@ -233,7 +233,7 @@ interface RunningRole {
   busy(): readonly string[];
 }
 
-function startRole(role: Role, context: RoleContext): RunningRole {
+function startRole(role: MainRole, context: RoleContext): RunningRole {
   if (role === 'gateway') return startGateway(context);
   return role === 'coordinator' ? startCoordinator(context) : startWorker(context);
 }

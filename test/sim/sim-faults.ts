@@ -1,6 +1,6 @@
 /** What goes wrong in a simulation, and when. */
 import type { Random } from '@nereid/runtime';
-import { type Role, redisKeys } from '@nereid/transport';
+import { type MainRole, redisKeys } from '@nereid/transport';
 import type { SimClients } from './sim-clients.ts';
 import type { Member, SimCluster } from './sim-cluster.ts';
 import { REDIS_PREFIX } from './sim-cluster.ts';
@@ -8,7 +8,7 @@ import { between, pick, type SimModel } from './sim-models.ts';
 import type { SimRedis } from './sim-redis.ts';
 import type { SimWorld } from './sim-world.ts';
 
-const ROLES: readonly Role[] = ['gateway', 'coordinator', 'worker'];
+const ROLES: readonly MainRole[] = ['gateway', 'coordinator', 'worker'];
 const FAULTS = [
   'kill',
   'kill',
@@ -40,7 +40,7 @@ export interface FaultsOptions {
   /** Kinds that may happen. */
   readonly kinds: readonly Fault[];
   /** Roles that kills, pauses and broken connections hit. */
-  readonly victims: readonly Role[];
+  readonly victims: readonly MainRole[];
   /** R1 off: who died comes back under its old id. */
   readonly sameIds: boolean;
   readonly reload: (model: string) => void;

@@ -1,9 +1,9 @@
 /** The mixes of faults that seeds run under. */
-import type { Role } from '@nereid/transport';
+import type { MainRole } from '@nereid/transport';
 import { FAULT_MIX, type Fault } from './sim-faults.ts';
 import type { Mix } from './simulate.ts';
 
-const EVERYONE: readonly Role[] = ['gateway', 'coordinator', 'worker'];
+const EVERYONE: readonly MainRole[] = ['gateway', 'coordinator', 'worker'];
 
 export const MIXES = {
   none: { faults: 'none', kinds: [], victims: EVERYONE },
@@ -19,6 +19,6 @@ export function mixOf(seed: number): MixName {
 }
 
 /** Faults of these kinds only, at these roles. */
-export function targeted(faults: Mix['faults'], kinds: readonly Fault[], victims: readonly Role[] = EVERYONE): Mix {
+export function targeted(faults: Mix['faults'], kinds: readonly Fault[], victims: readonly MainRole[] = EVERYONE): Mix {
   return { faults, kinds, victims };
 }

@@ -1,6 +1,6 @@
 /** One simulation: a cluster under a seed and a mix of faults, from its start to its end, with all checks. */
 import { type Random, seededRandom } from '@nereid/runtime';
-import type { Role } from '@nereid/transport';
+import type { MainRole } from '@nereid/transport';
 import type { SequenceKind } from './sequence-steps.ts';
 import { knowsModels } from './sim-asking.ts';
 import { createSimChecks, type SimChecks, type Violation } from './sim-checks.ts';
@@ -18,7 +18,7 @@ export interface Mix {
   /** `none`; one `single` fault; or a `storm` of them. */
   readonly faults: 'none' | 'single' | 'storm';
   readonly kinds: readonly Fault[];
-  readonly victims: readonly Role[];
+  readonly victims: readonly MainRole[];
 }
 
 export interface Simulation {
@@ -26,7 +26,7 @@ export interface Simulation {
   readonly mix: Mix;
   readonly switches?: Switches;
   /** How many processes there are at the start, in place of what the seed says. */
-  readonly sizes?: Readonly<Record<Role, number>>;
+  readonly sizes?: Readonly<Record<MainRole, number>>;
   /** Of the network, in place of what the seed says. */
   readonly network?: Partial<SimNetwork>;
   /** Models that there are, in place of SIM_MODELS. */
@@ -190,7 +190,7 @@ function settingsOf(random: Random, { seed, blobs, keepsSequences, mix: { faults
   };
 }
 
-function sizesOf(random: Random): Readonly<Record<Role, number>> {
+function sizesOf(random: Random): Readonly<Record<MainRole, number>> {
   return {
     gateway: pick(random, [1, 2, 3]),
     coordinator: pick(random, [1, 2, 2, 3]),
@@ -198,7 +198,7 @@ function sizesOf(random: Random): Readonly<Record<Role, number>> {
   };
 }
 
-function startAll(cluster: SimCluster, sizes: Readonly<Record<Role, number>>): void {
+function startAll(cluster: SimCluster, sizes: Readonly<Record<MainRole, number>>): void {
   for (const role of ['gateway', 'coordinator', 'worker'] as const) {
     for (let count = sizes[role]; count > 0; count--) cluster.start(role);
   }

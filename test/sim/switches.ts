@@ -12,7 +12,7 @@ import {
   type Outcome,
   type ProcessId,
 } from '@nereid/protocol';
-import type { RedisDirectory, Role, Timing, Transport } from '@nereid/transport';
+import type { MainRole, RedisDirectory, Timing, Transport } from '@nereid/transport';
 import { altered, UNALTERED } from './altered-transport.ts';
 import { SEQUENCE_RULES, type SequenceRule, toldEarly } from './sequence-switches.ts';
 import type { ScriptRules } from './sim-scripts.ts';
@@ -63,10 +63,10 @@ export interface Switches {
   /** What the scripts in Redis do. */
   readonly scripts: ScriptRules;
   timing(timing: Timing): Timing;
-  transport(role: Role, transport: Transport): Transport;
+  transport(role: MainRole, transport: Transport): Transport;
   /** R17 or R19 off: who waits is told of each answer as it comes to its gateway. */
   early(
-    role: Role,
+    role: MainRole,
     transport: Transport,
     answered: (gateway: ProcessId, request: string, outcome: Outcome) => void,
   ): Transport;
@@ -116,7 +116,7 @@ export function switchOff(...rules: readonly Rule[]): Switches {
 /** What is taken out of a role by its transport. */
 const TAKEN_OUT: readonly {
   readonly rule: Rule;
-  readonly of: Role;
+  readonly of: MainRole;
   readonly take: (transport: Transport, heard: Heard) => Transport;
 }[] = [
   { rule: 'R3', of: 'worker', take: (transport) => unfenced(transport, () => true) },

@@ -17,9 +17,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   scheduler: ['protocol', 'config'],
   transport: ['runtime', 'protocol'],
   backends: ['runtime', 'protocol', 'config'],
-  gateway: ['runtime', 'protocol', 'config', 'scheduler', 'transport'],
-  coordinator: ['runtime', 'protocol', 'config', 'scheduler', 'transport'],
-  worker: ['runtime', 'protocol', 'config', 'scheduler', 'transport', 'backends'],
+  caller: ['runtime', 'protocol', 'config', 'transport'],
+  gateway: ['runtime', 'protocol', 'config', 'scheduler', 'transport', 'caller'],
+  coordinator: ['runtime', 'protocol', 'config', 'scheduler', 'transport', 'caller'],
+  worker: ['runtime', 'protocol', 'config', 'scheduler', 'transport', 'caller', 'backends'],
 };
 const EVERYTHING = ['server', 'cli'];
 const LINES_MAX = 400;

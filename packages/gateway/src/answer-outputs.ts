@@ -1,5 +1,5 @@
+import type { ModelFound } from '@nereid/caller';
 import { classifyOutputs, errorInfo, type Outcome, type RequestedOutput } from '@nereid/protocol';
-import type { ModelFound } from './model-lookup.ts';
 
 /**
  * An outcome with what its request asks of single outputs done to them, for every door: classes in

@@ -1,3 +1,13 @@
+import {
+  type BytesInFlight,
+  type Caller,
+  type CallerLimits,
+  createCaller,
+  type LeaveSignal,
+  type ModelFound,
+  type ModelLookup,
+  type StreamedAnswer,
+} from '@nereid/caller';
 import type { ModelRecord } from '@nereid/config';
 import {
   type ErrorInfo,
@@ -8,25 +18,11 @@ import {
   STOPPING,
 } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import { type Directory, type Timing, type Transport, timing } from '@nereid/transport';
-import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
-import type { BytesInFlight } from './bytes-in-flight.ts';
-import { type ComingRequests, createComingRequests } from './coming-requests.ts';
-import { createInfer } from './infer.ts';
-import { createKnownRecords } from './known-records.ts';
-import type { LeaveSignal } from './leave-signal.ts';
-import { createModelLookups, type ModelFound, type ModelLookup } from './model-lookup.ts';
+import type { Directory, Timing, Transport } from '@nereid/transport';
 import { createOwnerQuestions } from './owner-questions.ts';
-import { createPending } from './pending.ts';
-import { resendTimes } from './resend.ts';
 import { createSequences, type Sequences } from './sequences.ts';
 import { createStatistics, type Statistics } from './statistics.ts';
 import type { TraceSampler } from './trace-settings.ts';
-
-export interface GatewayLimits extends StreamLimits {
-  /** Requests that wait for an answer at a time; one more is refused with 503. */
-  readonly requests_pending_max: number;
-}
 
 export interface GatewayOptions {
   readonly id: ProcessId;
@@ -34,7 +30,7 @@ export interface GatewayOptions {
   readonly transport: Transport;
   readonly directory: Directory<ModelRecord>;
   readonly log: Log;
-  readonly limits: GatewayLimits;
+  readonly limits: CallerLimits;
   /** True (the default): ready only while every model is and, with roles apart, a coordinator lives. False: ready from the start until it stops. */
   readonly strictReadiness?: boolean;
   /** Told of each request while anything is traced. */
@@ -83,7 +79,7 @@ export interface Gateway {
   readonly statistics: Statistics;
   readonly sequences: Sequences;
   /** To be told of requests that begin to come for a model with `closesEarly`. */
-  readonly coming: Pick<ComingRequests, 'begin'>;
+  readonly coming: Caller['coming'];
   /** No longer ready, and refuses new requests; those it holds go on. Idempotent. */
   drain(): void;
   /** Drains, waits so long for the requests it holds, then fails those left. Idempotent. */
@@ -97,39 +93,17 @@ export interface Gateway {
 const STOPPED = { ok: false, error: STOPPING } as const;
 
 export function createGateway(options: GatewayOptions): Gateway {
-  const { id, clock, directory, log, traces } = options;
-  const { largeTensors } = options.transport;
-  const pending = createPending(id, options.limits.requests_pending_max, ({ request }) => {
-    largeTensors?.release(request.inputs);
-  });
-  const times = resendTimes(options.timing ?? timing(), options.timing === undefined);
-  const records = createKnownRecords(directory, clock, options.timing === undefined ? 0 : times.ownerless_wait_ms);
-  const models = createModelLookups(directory, records, options.timing !== undefined);
-  const mailbox = options.transport.open(id, (messages) => {
+  const { id, clock, transport, directory, log, limits, traces } = options;
+  const apart = options.timing !== undefined;
+  const mailbox = transport.open(id, (messages) => {
     for (const message of messages) take(message);
   });
-  const coming = createComingRequests();
-  const infer = createInfer({
-    id,
-    clock,
-    mailbox,
-    largeTensors,
-    directory,
-    models,
-    pending,
-    coming,
-    times,
-    limits: options.limits,
-  });
+  const caller = createCaller({ id, clock, mailbox, transport, directory, limits, timing: options.timing });
+  const { models } = caller;
   const questions = createOwnerQuestions({ id, clock, mailbox, directory, models });
-  const asking = { clock, directory, models, questions, wait_ms: times.ownerless_wait_ms };
+  const asking = { clock, directory, models, questions, wait_ms: caller.times.ownerless_wait_ms };
   const statistics = createStatistics(asking);
   const sequences = createSequences(asking);
-  const unwatch = directory.watch((change) => {
-    if (change.type === 'owner') infer.ownerChanged(change.model);
-    else if (change.type === 'record') records.changed(change.model);
-  });
-  const unlisten = options.transport.onInterruption(infer.interrupted);
   let started = false;
   let stopping = false;
   let closing: Promise<void> | undefined;
@@ -138,34 +112,24 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   /** Only one that has taken its models has published what is wanted. */
   const isCoordinated = () =>
-    options.timing === undefined ||
-    directory.processes('coordinator').some(({ draining, starting }) => !draining && starting !== true);
+    !apart || directory.processes('coordinator').some(({ draining, starting }) => !draining && starting !== true);
 
   const take = (message: Message) => {
     switch (message.kind) {
       case 'response':
-        if (infer.response(message)) break;
+        if (caller.take(message)) break;
         refusedMessages++;
         log.trace({ id: message.id }, 'answer without a waiter');
         break;
-      case 'running':
-        infer.running(message);
-        break;
-      case 'missing':
-        infer.missing(message);
-        break;
       case 'stale':
-        if (!questions.stale(message)) infer.stale(message);
+        if (!questions.stale(message)) caller.take(message);
         break;
       case 'counted':
       case 'listed':
         questions.answered(message);
         break;
-      case 'moved':
-        infer.moved(message);
-        break;
       default:
-        log.warn({ kind: message.kind }, 'message that no gateway takes');
+        if (!caller.take(message)) log.warn({ kind: message.kind }, 'message that no gateway takes');
     }
   };
 
@@ -178,9 +142,6 @@ export function createGateway(options: GatewayOptions): Gateway {
     }
   };
 
-  const admit = (request: InferRequest, answers: 'one' | 'any'): ModelLookup =>
-    stopping ? STOPPED : infer.admit(request, answers);
-
   const drain = () => {
     if (stopping) return;
     stopping = true;
@@ -190,20 +151,17 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   const stop = async (deadlineMs: number) => {
     drain();
-    if (pending.size > 0 && deadlineMs > 0) {
+    if (caller.waiting > 0 && deadlineMs > 0) {
       let timer: Timer | undefined;
       await new Promise<void>((resolve) => {
-        pending.whenEmpty(resolve);
+        caller.whenIdle(resolve);
         timer = clock.at(clock.nowUs() + deadlineMs * 1000, resolve);
       });
       timer?.cancel();
     }
     closed = true;
-    infer.close();
-    pending.settleAll(STOPPED);
+    caller.close(STOPPED);
     questions.close();
-    unwatch();
-    unlisten();
     await mailbox.close();
     await tell(() => directory.leave(id));
   };
@@ -215,20 +173,12 @@ export function createGateway(options: GatewayOptions): Gateway {
     },
     infer(request, signal, msLeft = 0) {
       if (traces?.on === true) traces.sample(request.modelName);
-      const found = admit(request, 'one');
-      return found.ok ? infer.submit(request, found.signature.sequence, signal, msLeft) : Promise.resolve(found);
+      return stopping ? Promise.resolve(STOPPED) : caller.infer(request, { signal, msLeft });
     },
-    refusal(request) {
-      const found = admit(request, 'any');
-      return found.ok ? null : found.error;
-    },
+    refusal: (request) => (stopping ? STOPPING : caller.refusal(request)),
     inferStream(request, signal, msLeft = 0, inFlight = undefined) {
       if (traces?.on === true) traces.sample(request.modelName);
-      const found = admit(request, 'any');
-      if (found.ok) return infer.stream(request, found.signature.sequence, signal, msLeft, inFlight);
-      const refused = createAnswerQueue(options.limits, () => {});
-      refused.end(found);
-      return refused;
+      return stopping ? caller.refusedStream(STOPPING) : caller.inferStream(request, { signal, msLeft, inFlight });
     },
     live: () => !closed,
     ready: () => !stopping && (options.strictReadiness === false || (isCoordinated() && models.allReady())),
@@ -236,7 +186,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     model: (name, version = '') => models.find(name, version),
     statistics,
     sequences,
-    coming,
+    coming: caller.coming,
     servedModels: models.served,
     drain,
     close(deadlineMs = 0) {
@@ -244,7 +194,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       return closing;
     },
     get waiting() {
-      return pending.size;
+      return caller.waiting;
     },
     get refusedMessages() {
       return refusedMessages;

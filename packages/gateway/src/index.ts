@@ -1,7 +1,5 @@
-export type { StreamedAnswer } from './answer-queue.ts';
-export { type BytesInFlight, createBytesInFlight } from './bytes-in-flight.ts';
 export { readDoorTls } from './door-tls.ts';
-export { createGateway, type Gateway, type GatewayLimits, type GatewayOptions } from './gateway.ts';
+export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 export type { ConnectionRules } from './grpc/connection-care.ts';
 export { createGrpcServer, type GrpcServerOptions } from './grpc/server.ts';
 export type { GrpcTransport } from './grpc/transport.ts';
@@ -10,7 +8,6 @@ export { createHttpServer, type HttpServer, type HttpServerOptions } from './htt
 export { createJobs, type Jobs, type JobsParts } from './jobs.ts';
 export { createLogSettings, followLogSettings } from './log-settings.ts';
 export { createMetricsServer, type MetricsServer, type MetricsServerOptions } from './metrics-server.ts';
-export type { ModelFound, ModelLookup } from './model-lookup.ts';
 export { createRepository } from './repository.ts';
 export { parseRestricted, type RestrictedApis } from './restricted.ts';
 export type { Result } from './result.ts';

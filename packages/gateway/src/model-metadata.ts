@@ -1,5 +1,5 @@
+import type { ModelFound } from '@nereid/caller';
 import { type ModelConfig, type ModelSignature, resolveInstances, type TensorSignature } from '@nereid/config';
-import type { ModelFound } from './model-lookup.ts';
 
 export interface TensorMetadata {
   readonly name: string;

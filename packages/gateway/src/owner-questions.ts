@@ -1,8 +1,8 @@
+import type { ModelLookups } from '@nereid/caller';
 import type { ModelRecord } from '@nereid/config';
 import { compareEpochs, type Epoch, type Message, type ProcessId, type StaleMessage } from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
 import type { Directory, Mailbox } from '@nereid/transport';
-import type { ModelLookups } from './model-lookup.ts';
 
 /** A question is put again after this: it or its answer may be lost. */
 const AGAIN_MS = 500;

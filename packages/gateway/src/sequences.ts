@@ -1,8 +1,8 @@
+import type { ModelLookups } from '@nereid/caller';
 import type { ModelRecord } from '@nereid/config';
 import { type ErrorInfo, type ListedSequence, STOPPING } from '@nereid/protocol';
 import { type Clock, createAtMost } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
-import type { ModelLookups } from './model-lookup.ts';
 import type { OwnerQuestions } from './owner-questions.ts';
 import type { Result } from './result.ts';
 

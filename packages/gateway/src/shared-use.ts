@@ -1,5 +1,5 @@
+import type { BytesInFlight } from '@nereid/caller';
 import type { Outcome, RequestedOutput } from '@nereid/protocol';
-import type { BytesInFlight } from './bytes-in-flight.ts';
 import type { Result } from './result.ts';
 import type { SharedMemory } from './shared-memory.ts';
 import { holdSharedOutputs } from './shared-outputs.ts';

@@ -1,8 +1,8 @@
+import { type ModelLookups, versionRefusal } from '@nereid/caller';
 import type { ModelRecord } from '@nereid/config';
 import { type ErrorInfo, STOPPING, type VersionStatistics } from '@nereid/protocol';
 import { type Clock, createAtMost } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
-import { type ModelLookups, versionRefusal } from './model-lookup.ts';
 import type { OwnerQuestions } from './owner-questions.ts';
 import type { Result } from './result.ts';
 

@@ -1,11 +1,9 @@
+import type { StreamedAnswer } from '@nereid/caller';
 import type { InferRequest, Outcome, ResponseMessage, Tensor } from '@nereid/protocol';
 import { REQUEST_DEFAULTS } from '@nereid/protocol';
 import { timing } from '@nereid/transport';
 import { describe, expect, test } from 'vitest';
-import { createAnswerQueue, type StreamedAnswer } from './answer-queue.ts';
-import { createBytesInFlight } from './bytes-in-flight.ts';
 import { type GatewayFixture, gatewayFixture, identity, modelRecord } from './gateway-fixture.ts';
-import { type ChunkVerdict, chunkVerdict, type StreamProgress } from './stream-rule.ts';
 
 const int32 = (name: string, value: number): Tensor => ({
   name,
@@ -15,23 +13,6 @@ const int32 = (name: string, value: number): Tensor => ({
 });
 const REQUEST: InferRequest = { ...REQUEST_DEFAULTS, modelName: 'stream', inputs: [int32('INPUT', 0)] };
 const STREAM = modelRecord(identity('stream', 'INT32', '1', 'model_transaction_policy { decoupled: true }'));
-
-describe('R27: what becomes of a chunk', () => {
-  const begun: StreamProgress = { execution: 'wk-1/1', next: 3 };
-  const fresh: StreamProgress = { execution: undefined, next: 0 };
-  test.each<readonly [string, StreamProgress, string, number, ChunkVerdict]>([
-    ['the first begins it', fresh, 'wk-1/1', 0, 'take'],
-    ['any other first: its first is lost', fresh, 'wk-1/1', 1, 'gap'],
-    ['the next', begun, 'wk-1/1', 3, 'take'],
-    ['one that it has', begun, 'wk-1/1', 2, 'drop'],
-    ['one after a lost one', begun, 'wk-1/1', 4, 'gap'],
-    ['the next number of another execution', begun, 'wk-2/9', 3, 'drop'],
-    ['the first of another execution', begun, 'wk-2/9', 0, 'drop'],
-    ['a later one of another execution', begun, 'wk-2/9', 7, 'drop'],
-  ])('%s', (_, progress, execution, chunk, verdict) => {
-    expect(chunkVerdict(progress, { execution, chunk })).toBe(verdict);
-  });
-});
 
 const answer = (value: number | undefined): Outcome => ({
   ok: true,
@@ -215,62 +196,5 @@ describe('R27: a stream at its gateway', () => {
     await gateway.chunk(0, 10);
     expect(await outcome).toMatchObject({ ok: false, error: { code: 'UNSUPPORTED' } });
     expect(gateway.cancels()).toHaveLength(1);
-  });
-});
-
-describe('the queue of unread answers', () => {
-  const LIMITS = { stream_unread_chunks_max: 10, stream_unread_bytes_max: 100 };
-
-  test('hands one answer to each reader that waits, and ends them all', async () => {
-    const queue = createAnswerQueue(LIMITS, () => {});
-    const waits = [queue.next(), queue.next(), queue.next()];
-    queue.push(answer(1));
-    queue.end(answer(undefined));
-    queue.end(answer(9));
-    const steps = await Promise.all(waits);
-    expect(steps.map(({ done, value }) => (done === true ? 'done' : told(value)))).toEqual([[1], ['last', []], 'done']);
-  });
-
-  test('tells once that its reader has left, but not after the end', async () => {
-    let left = 0;
-    const early = createAnswerQueue(LIMITS, () => left++);
-    await early.return?.();
-    await early.return?.();
-    expect(left).toBe(1);
-    expect(await early.next()).toEqual({ done: true, value: undefined });
-    const late = createAnswerQueue(LIMITS, () => left++);
-    late.end(answer(1));
-    await late.return?.();
-    expect(left).toBe(1);
-  });
-
-  test('counts what is unread with all that the gateway holds, until it is read or left', async () => {
-    const inFlight = createBytesInFlight(1_000);
-    const queue = createAnswerQueue(LIMITS, () => {}, inFlight);
-    for (const value of [1, 2, 3]) queue.push(answer(value));
-    expect(inFlight.held).toBe(12);
-    await queue.next();
-    expect(inFlight.held).toBe(8);
-    queue.end(answer(undefined));
-    await queue.return?.();
-    expect(inFlight.held).toBe(0);
-  });
-
-  test('takes a mebibyte, not its own bound, while the gateway holds all that it may', () => {
-    const roomy = { stream_unread_chunks_max: 10, stream_unread_bytes_max: 1e9 };
-    const inFlight = createBytesInFlight(3_000_000);
-    const queue = createAnswerQueue(roomy, () => {}, inFlight);
-    const large = { modelName: 'm', modelVersion: '1', id: '', parameters: {} };
-    const data = new Uint8Array(1_048_576);
-    const outcome: Outcome = {
-      ok: true,
-      response: { ...large, outputs: [{ name: 'O', datatype: 'UINT8', shape: [data.byteLength], data }] },
-    };
-    expect([queue.push(outcome), queue.push(outcome)]).toEqual([true, true]);
-    inFlight.add(1_000_000);
-    expect(queue.push(outcome)).toBe(false);
-    inFlight.release(1_000_000);
-    expect(queue.push(outcome)).toBe(true);
-    expect(createAnswerQueue(roomy, () => {}, inFlight).push(outcome)).toBe(true);
   });
 });

@@ -4,10 +4,10 @@ import type { InferRequest, Outcome } from './infer.ts';
 import type { Tensor } from './tensor.ts';
 
 /**
- * Where blobs are kept: a file in the shared memory of one host, or a key in Redis. In frames each is its position here,
- * for ever: a new one goes to the end.
+ * Where blobs are kept: a file in the shared memory of one host, a key in Redis, or the memory of the worker that made
+ * it (its id is `{worker}-{n}`). In frames each is its position here, for ever: a new one goes to the end.
  */
-export const BLOB_PLACES = ['file', 'redis'] as const;
+export const BLOB_PLACES = ['file', 'redis', 'worker'] as const;
 export type BlobPlace = (typeof BLOB_PLACES)[number];
 
 /** The id of a blob; it becomes a file's name. */

@@ -30,6 +30,7 @@ export { bf16ToFp32, fp16ToFp32 } from './half.ts';
 export {
   type InferRequest,
   type InferResponse,
+  type InnerCall,
   type Outcome,
   type Parameters,
   type ParameterValue,

@@ -27,6 +27,16 @@ export interface InferRequest<T = Tensor> {
   readonly inputs: readonly T[];
   /** Names of the outputs wanted; empty for all of the config. */
   readonly requestedOutputs: readonly string[];
+  /** The W3C trace context (`traceparent`) of the call that it belongs to; absent for none. */
+  readonly trace?: string;
+  /** Absent in what comes by a door. */
+  readonly inner?: InnerCall;
+}
+
+/** What a request says that the cluster makes itself: a step of an ensemble, or a call of a model. Its answer tells the times of its batch. */
+export interface InnerCall {
+  /** Outputs that are to stay with the worker that makes them, where they are large: only other calls need them. */
+  readonly keep: readonly string[];
 }
 
 /** What a request has where nothing is said; the model and its inputs are always said. */

@@ -38,7 +38,7 @@ const blobTensor: fc.Arbitrary<BlobTensor> = fc.record({
 const tensors = fc.array(fc.oneof(tensor, blobTensor), { maxLength: 3 });
 const names = fc.array(name, { maxLength: 3 });
 const streams = fc.array(fc.record({ id: fc.string(), execution: fc.string() }), { maxLength: 3 });
-const request: fc.Arbitrary<CarriedRequest> = fc.record({
+const REQUEST_FIELDS = {
   modelName: name,
   modelVersion: name,
   id: text,
@@ -50,7 +50,11 @@ const request: fc.Arbitrary<CarriedRequest> = fc.record({
   parameters,
   inputs: tensors,
   requestedOutputs: names,
-});
+};
+const request: fc.Arbitrary<CarriedRequest> = fc.record(
+  { ...REQUEST_FIELDS, trace: text, inner: fc.record({ keep: names }) },
+  { requiredKeys: Object.keys(REQUEST_FIELDS) as (keyof typeof REQUEST_FIELDS)[] },
+);
 const error = fc.record(
   { code: fc.constantFrom(...(Object.keys(ERROR_TABLE) as ErrorCode[])), message: text, field: name, reason: name },
   { requiredKeys: ['code', 'message'] },
@@ -63,6 +67,7 @@ const outcome: fc.Arbitrary<CarriedOutcome> = fc.oneof(
   }),
 );
 const duration = fc.double({ min: 0, noNaN: true, noDefaultInfinity: true }).map(Math.abs);
+const timing = fc.record({ waitNs: duration, inputNs: duration, inferNs: duration, outputNs: duration });
 const addressed = { model: name, epoch };
 
 const counts = fc.record({ count: fc.maxSafeNat(), ns: duration });
@@ -128,15 +133,19 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
     instance: integer,
     entries: fc.array(fc.record({ id: name, replyTo: name, request, session, slot: integer }), { maxLength: 3 }),
   }),
-  response: fc.record({
-    kind: fc.constant('response' as const),
-    model: name,
-    id: name,
-    outcome,
-    execution: name,
-    chunk: integer,
-    last: fc.boolean(),
-  }),
+  response: fc.record(
+    {
+      kind: fc.constant('response' as const),
+      model: name,
+      id: name,
+      outcome,
+      execution: name,
+      chunk: integer,
+      last: fc.boolean(),
+      timing,
+    },
+    { requiredKeys: ['kind', 'model', 'id', 'outcome', 'execution', 'chunk', 'last'] },
+  ),
   done: fc.record(
     {
       kind: fc.constant('done' as const),
@@ -145,7 +154,7 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
       worker: name,
       batch: integer,
       instance: integer,
-      timing: fc.record({ waitNs: duration, inputNs: duration, inferNs: duration, outputNs: duration }),
+      timing,
       executed: fc.boolean(),
       entries: fc.array(
         fc.record({

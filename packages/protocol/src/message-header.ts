@@ -107,8 +107,8 @@ const readError: FrameReader<ErrorInfo> = (value, body) => {
 const correlationId: FrameReader<bigint | string> = (value, body) =>
   typeof value === 'string' ? value : long(value, body);
 
-// A step's number is the message's.
-const request = record<Omit<CarriedRequest, 'sequenceStep'>>({
+// A step's number is the message's; what later builds add comes in frames of their own (wire-messages.ts).
+const request = record<Omit<CarriedRequest, 'sequenceStep' | 'trace' | 'inner'>>({
   modelName: text,
   modelVersion: text,
   id: text,

@@ -139,6 +139,8 @@ export interface ResponseMessage {
   /** From 0, without gaps within an execution. */
   readonly chunk: number;
   readonly last: boolean;
+  /** Of the batch that it ran in, with the last answer to an inner call. */
+  readonly timing?: BatchTiming;
 }
 
 /**

@@ -204,10 +204,11 @@ function writeResponse(writer: MessageWriter, message: ResponseMessage): void {
   writeText(writer, message.execution);
   writeNumber(writer, message.chunk);
   writeFlag(writer, message.last);
+  if (message.timing !== undefined) writeTiming(writer, message.timing);
 }
 
 function readResponse(reader: MessageReader): ResponseMessage {
-  return {
+  const response: ResponseMessage = {
     kind: 'response',
     model: readName(reader),
     id: readText(reader),
@@ -216,6 +217,8 @@ function readResponse(reader: MessageReader): ResponseMessage {
     chunk: readInteger(reader),
     last: readFlag(reader),
   };
+  // All but answers to inner calls end here.
+  return reader.offset < reader.end ? { ...response, timing: readTiming(reader) } : response;
 }
 
 function writeDone(writer: MessageWriter, message: DoneMessage): void {
@@ -226,10 +229,7 @@ function writeDone(writer: MessageWriter, message: DoneMessage): void {
   writeText(writer, message.worker);
   writeNumber(writer, message.batch);
   writeNumber(writer, message.instance);
-  writeNumber(writer, timing.waitNs);
-  writeNumber(writer, timing.inputNs);
-  writeNumber(writer, timing.inferNs);
-  writeNumber(writer, timing.outputNs);
+  writeTiming(writer, timing);
   writeFlag(writer, message.executed);
   writeNumber(writer, message.entries.length);
   for (const entry of message.entries) {
@@ -288,6 +288,13 @@ function readOtherResponse(reader: WireReader): OtherResponse {
   const how = OTHER_RESPONSES[readByte(reader)];
   if (how === undefined) throw frameError('kind of answer expected');
   return { index, how, ns: readNumber(reader) };
+}
+
+function writeTiming(writer: WireWriter, timing: BatchTiming): void {
+  writeNumber(writer, timing.waitNs);
+  writeNumber(writer, timing.inputNs);
+  writeNumber(writer, timing.inferNs);
+  writeNumber(writer, timing.outputNs);
 }
 
 function readTiming(reader: WireReader): BatchTiming {

@@ -11,7 +11,7 @@ import {
 import type { Datatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorCode, type ErrorInfo } from './error.ts';
 import { type FrameBody, frameError, takeBytes } from './frame-body.ts';
-import type { InferResponse, Parameters, ParameterValue } from './infer.ts';
+import type { InferResponse, InnerCall, Parameters, ParameterValue } from './infer.ts';
 import type { Tensor } from './tensor.ts';
 import {
   enterBlock,
@@ -93,6 +93,10 @@ export function writeRequest(writer: MessageWriter, request: CarriedRequest): vo
   writeTensors(writer, request.inputs);
   writeNumber(writer, request.requestedOutputs.length);
   for (const name of request.requestedOutputs) writeText(writer, name);
+  if (request.trace !== undefined || request.inner !== undefined) {
+    writeNullable(writer, request.trace, writeText);
+    writeNullable(writer, request.inner, writeInner);
+  }
   closeBlock(writer, start);
 }
 
@@ -111,8 +115,22 @@ export function readRequest(reader: MessageReader): CarriedRequest {
     inputs: readList(reader, readTensor),
     requestedOutputs: readList(reader, readName),
   };
+  // Those of a door without a trace end here.
+  const isPlain = reader.offset === reader.end;
+  const trace = isPlain ? null : readNullable(reader, readText);
+  const inner = isPlain ? null : readNullable(reader, readInner);
   leaveBlock(reader, outer);
-  return request;
+  if (isPlain) return request;
+  return { ...request, ...(trace === null ? {} : { trace }), ...(inner === null ? {} : { inner }) };
+}
+
+function writeInner(writer: WireWriter, { keep }: InnerCall): void {
+  writeNumber(writer, keep.length);
+  for (const name of keep) writeText(writer, name);
+}
+
+function readInner(reader: WireReader): InnerCall {
+  return { keep: readList(reader, readName) };
 }
 
 export function writeOutcome(writer: MessageWriter, outcome: CarriedOutcome): void {

@@ -20,6 +20,6 @@ export function seededRandom(seed: number): Random {
 }
 
 /** An id, new at each start, of a role's mailbox or (`bl`) of a process' blobs: the prefix, `-` and twelve random hex digits. */
-export function newProcessId(prefix: 'gw' | 'co' | 'wk' | 'bl'): string {
+export function newProcessId(prefix: 'gw' | 'co' | 'wk' | 'ca' | 'bl'): string {
   return `${prefix}-${randomBytes(6).toString('hex')}`;
 }

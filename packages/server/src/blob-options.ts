@@ -4,6 +4,9 @@ import { type Clock, type Log, newProcessId } from '@nereid/runtime';
 import { type BlobFiles, type BlobOptions, type Directory, openBlobFiles } from '@nereid/transport';
 import type { RedisOptions } from './server-options.ts';
 
+/** Whose mailboxes answers come to. */
+const ANSWERED = ['gateway', 'coordinator', 'caller'] as const;
+
 interface BlobParts {
   readonly redis: RedisOptions;
   readonly prefix: string;
@@ -28,7 +31,7 @@ export function blobOptions(parts: BlobParts): BlobOptions {
     filesReach(to, message) {
       // A request may come to any worker, also after a first one died. An answer has one reader, and an owner
       // that passes it on renews what it holds.
-      const answered = [...directory.processes('gateway'), ...directory.processes('coordinator')];
+      const answered = ANSWERED.flatMap((role) => directory.processes(role));
       const readers =
         message.kind === 'response'
           ? answered.filter(({ id }) => id === to || id === senderOf(message.id))

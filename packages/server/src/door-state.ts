@@ -1,5 +1,6 @@
+import { type BytesInFlight, createBytesInFlight } from '@nereid/caller';
 import { LIMITS } from '@nereid/config';
-import { type BytesInFlight, createBytesInFlight, createSharedMemory, type SharedMemory } from '@nereid/gateway';
+import { createSharedMemory, type SharedMemory } from '@nereid/gateway';
 import type { ProcessParts } from './process-parts.ts';
 import type { ServerOptions } from './server-options.ts';
 

@@ -1,4 +1,4 @@
-import type { StreamedAnswer } from '@nereid/gateway';
+import type { StreamedAnswer } from '@nereid/caller';
 import { type ErrorInfo, NereidError } from '@nereid/protocol';
 import { type InferResult, inferResult } from './infer-values.ts';
 

@@ -1,7 +1,10 @@
 import type { Epoch, ProcessId } from '@nereid/protocol';
 import type { SharedValue } from './directory-values.ts';
 
-export type Role = 'gateway' | 'coordinator' | 'worker';
+/** What a process can be. */
+export type MainRole = 'gateway' | 'coordinator' | 'worker';
+/** A caller is a part of a coordinator or a worker that calls models by itself: it has a mailbox, to which answers come. */
+export type Role = MainRole | 'caller';
 
 export interface ProcessRecord {
   readonly id: ProcessId;

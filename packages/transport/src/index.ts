@@ -1,7 +1,7 @@
 export { type BlobFiles, type OpenedBlobFiles, openBlobFiles } from './blob-files.ts';
 export type { BlobOptions } from './blob-store.ts';
 export { createCombinedTransport } from './combined-transport.ts';
-export type { Directory, DirectoryChange, ProcessRecord, Role } from './directory.ts';
+export type { Directory, DirectoryChange, MainRole, ProcessRecord, Role } from './directory.ts';
 export type { SharedValue } from './directory-values.ts';
 export type { JobCounts, JobQueues, JobState, JobTaker, NewJob, StoredJob, TakenJob, TakeOptions } from './jobs.ts';
 export { createJobQueues, type JobQueuesOptions } from './jobs-bullmq.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
+import { createBytesInFlight } from '@nereid/caller';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { frame, type Http2Fixture, type Http2FixtureOptions, http2Fixture, open, send } from './http2-fixture.ts';
 import { CHAT, ECHO, echo, echoAll, WAIT, waitCall } from './sample-calls.ts';
 import type { GrpcCall } from './transport.ts';

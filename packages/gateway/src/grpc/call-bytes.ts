@@ -1,5 +1,5 @@
+import type { BytesInFlight } from '@nereid/caller';
 import type { ErrorInfo } from '@nereid/protocol';
-import type { BytesInFlight } from '../bytes-in-flight.ts';
 
 /**
  * What one call holds of its gateway's bytes. It is *open* until the call's stream has closed, then it

@@ -1,5 +1,5 @@
+import type { BytesInFlight } from '@nereid/caller';
 import type { Log } from '@nereid/runtime';
-import type { BytesInFlight } from '../bytes-in-flight.ts';
 import type { Gateway } from '../gateway.ts';
 import type { ForwardsHeader } from '../header-forward.ts';
 import type { Services } from '../services.ts';

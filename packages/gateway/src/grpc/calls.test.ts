@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
+import { createBytesInFlight } from '@nereid/caller';
 import { DataType } from '@nereid/config/model_config_pb.js';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { doorFixture } from '../door-fixture.ts';
 import { identity, modelRecord, readyVersion, SIMPLE } from '../gateway-fixture.ts';
 import { createSharedMemory } from '../shared-memory.ts';

@@ -1,5 +1,5 @@
+import { type ModelLookup, versionRefusal } from '@nereid/caller';
 import type { Gateway } from '../gateway.ts';
-import { type ModelLookup, versionRefusal } from '../model-lookup.ts';
 
 /** The model, as HTTP finds it; a version that is no number is told first, since here it may be any text. */
 export function findModel(gateway: Pick<Gateway, 'model'>, name: string, version: string): ModelLookup {

@@ -1,4 +1,4 @@
-import { versionRefusal } from '../model-lookup.ts';
+import { versionRefusal } from '@nereid/caller';
 import type { CallContext } from './call-context.ts';
 import { GRPCInferenceService } from './gen/grpc_service_pb.ts';
 import { Health, HealthCheckResponse_ServingStatus as ServingStatus } from './gen/health_pb.ts';

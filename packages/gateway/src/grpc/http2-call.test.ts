@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { constants } from 'node:http2';
+import { createBytesInFlight } from '@nereid/caller';
 import { NereidError } from '@nereid/protocol';
 import { createLog } from '@nereid/runtime';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { frame, type Http2Fixture, type Http2FixtureOptions, http2Fixture, open, send } from './http2-fixture.ts';
 import { CHAT, chat, ECHO, echo, echoAll, WAIT, waitCall } from './sample-calls.ts';
 import type { GrpcCall } from './transport.ts';

@@ -1,9 +1,9 @@
 /** One call, an HTTP/2 stream: what comes is taken apart into messages, what goes is framed (gRPC over HTTP/2). */
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
+import type { BytesInFlight } from '@nereid/caller';
+import { createLeaving } from '@nereid/caller';
 import { type ErrorInfo, errorInfo, NereidError } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import type { BytesInFlight } from '../bytes-in-flight.ts';
-import { createLeaving } from '../leave-signal.ts';
 import type { Result } from '../result.ts';
 import { type CallBytes, createCallBytes } from './call-bytes.ts';
 import { callMetadata, callTimeoutUs } from './call-metadata.ts';

@@ -5,9 +5,9 @@ import {
   type IncomingHttpHeaders,
   type SecureClientSessionOptions,
 } from 'node:http2';
+import { createBytesInFlight } from '@nereid/caller';
 import { GRPC_DEFAULTS } from '@nereid/config';
 import { createLog, type Log, systemClock } from '@nereid/runtime';
-import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { createHttp2Transport, type Http2TransportOptions } from './http2-transport.ts';
 import type { GrpcCall, GrpcTransport } from './transport.ts';
 

@@ -11,10 +11,10 @@ import {
   type ServerOptions,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
+import type { BytesInFlight } from '@nereid/caller';
 import { LIMITS } from '@nereid/config';
 import type { ErrorInfo } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import type { BytesInFlight } from '../bytes-in-flight.ts';
 import { type DoorTls, doorTlsOptions, watchDoorTls } from '../door-tls.ts';
 import { listenError } from '../listen-error.ts';
 import { listenerHost } from '../listener-url.ts';

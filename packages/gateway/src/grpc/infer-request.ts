@@ -1,7 +1,7 @@
+import type { ModelFound } from '@nereid/caller';
 import { LIMITS } from '@nereid/config';
 import { type DecodedGrpcRequest, decodeGrpcInferRequest, type GrpcInferDocument } from '@nereid/protocol';
 import { type ForwardsHeader, withForwardedHeaders } from '../header-forward.ts';
-import type { ModelFound } from '../model-lookup.ts';
 import type { Result } from '../result.ts';
 import { type SharedUse, useSharedMemory } from '../shared-use.ts';
 import type { CallContext } from './call-context.ts';

@@ -1,6 +1,6 @@
 import { deflateSync, gunzipSync, gzipSync, inflateSync } from 'node:zlib';
+import { createBytesInFlight } from '@nereid/caller';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { createCallBytes } from './call-bytes.ts';
 import { frame, type Http2Fixture, type Http2FixtureOptions, http2Fixture, open, send } from './http2-fixture.ts';
 import { decompressed } from './message-compression.ts';

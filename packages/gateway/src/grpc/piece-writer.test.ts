@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { createBytesInFlight } from '@nereid/caller';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { frame, type Http2Fixture, type Http2FixtureOptions, http2Fixture, open, send } from './http2-fixture.ts';
 import { ECHO, echo } from './sample-calls.ts';
 import type { GrpcCall } from './transport.ts';

@@ -1,6 +1,6 @@
+import { type BytesInFlight, createBytesInFlight } from '@nereid/caller';
 import { GRPC_DEFAULTS, LIMITS } from '@nereid/config';
 import type { Clock } from '@nereid/runtime';
-import { type BytesInFlight, createBytesInFlight } from '../bytes-in-flight.ts';
 import type { DoorTls } from '../door-tls.ts';
 import type { RestrictedApis } from '../restricted.ts';
 import { createSharedMemory, type SharedMemory } from '../shared-memory.ts';

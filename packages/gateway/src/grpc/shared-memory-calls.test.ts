@@ -1,8 +1,8 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createBytesInFlight } from '@nereid/caller';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { echo } from '../gateway-fixture.ts';
 import { createSharedMemory, type SharedMemory } from '../shared-memory.ts';
 import { GRPCInferenceService } from './gen/grpc_service_pb.ts';

@@ -1,8 +1,8 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { type BytesInFlight, createBytesInFlight } from '@nereid/caller';
 import { type ErrorInfo, type InferMessage, type Outcome, sequenceNeedsStart } from '@nereid/protocol';
 import { createLog } from '@nereid/runtime';
 import { describe, expect, test } from 'vitest';
-import { type BytesInFlight, createBytesInFlight } from '../bytes-in-flight.ts';
 import { type GatewayFixture, gatewayFixture, identity, modelRecord, responseTo } from '../gateway-fixture.ts';
 import { createSharedMemory } from '../shared-memory.ts';
 import { ModelInferRequestSchema, ModelStreamInferResponseSchema } from './gen/grpc_service_pb.ts';

@@ -1,4 +1,6 @@
 /** What comes and goes in a ModelStreamInfer call: requests as they are asked, answers as ModelStreamInferResponse. */
+
+import type { ModelFound } from '@nereid/caller';
 import {
   type ErrorInfo,
   encodeGrpcStreamResponse,
@@ -10,7 +12,6 @@ import {
   readGrpcInferDocument,
   sequenceNeedsStart,
 } from '@nereid/protocol';
-import type { ModelFound } from '../model-lookup.ts';
 import type { Result } from '../result.ts';
 import type { CallContext } from './call-context.ts';
 import { findModel } from './find-model.ts';

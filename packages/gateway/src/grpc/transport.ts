@@ -2,8 +2,9 @@
  * What a gRPC transport gives to the calls and takes from them. Nothing behind this file knows what
  * carries the frames, so that another transport can take its place.
  */
+
+import type { LeaveSignal } from '@nereid/caller';
 import type { ErrorInfo } from '@nereid/protocol';
-import type { LeaveSignal } from '../leave-signal.ts';
 import type { Result } from '../result.ts';
 
 /** What came with a call. Names are in lower case; several values of one name are one text with `, ` between. */

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
+import { type BytesInFlight, createBytesInFlight } from '@nereid/caller';
 import type { InferMessage, Outcome } from '@nereid/protocol';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type BytesInFlight, createBytesInFlight } from '../bytes-in-flight.ts';
 import { echo, identity, modelRecord, responseTo, SIMPLE } from '../gateway-fixture.ts';
 import { type HttpFixture, httpFixture, openConnection, post } from './http-fixture.ts';
 

@@ -1,6 +1,6 @@
+import type { StreamedAnswer } from '@nereid/caller';
 import { type ErrorInfo, encodeGenerateResponse, errorInfo, type Outcome } from '@nereid/protocol';
 import type { FastifyReply } from 'fastify';
-import type { StreamedAnswer } from '../answer-queue.ts';
 import type { RequestBytes } from './request-bytes.ts';
 
 /** How a generate request is answered; `fail` sends an error in place of an answer that has not begun. */

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import type { StreamedAnswer } from '../answer-queue.ts';
+import type { StreamedAnswer } from '@nereid/caller';
 import { endAfterAnswers } from './current-answer.ts';
 import { answerStatus, type GenerateReply, generateAnswer, isEndAlone, isUnavailable } from './generate-answer.ts';
 import { addBytes, dropBytes } from './request-bytes.ts';

@@ -1,5 +1,5 @@
+import type { StreamedAnswer } from '@nereid/caller';
 import type { Outcome } from '@nereid/protocol';
-import type { StreamedAnswer } from '../answer-queue.ts';
 import { answerStatus, type GenerateReply, generateAnswer, isEndAlone, isUnavailable } from './generate-answer.ts';
 import { addBytes } from './request-bytes.ts';
 

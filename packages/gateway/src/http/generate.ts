@@ -1,7 +1,7 @@
+import type { StreamedAnswer } from '@nereid/caller';
 import type { ModelSignature } from '@nereid/config';
 import { decodeGenerateRequest, type ErrorInfo, errorInfo, type GenerateInput, NereidError } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { StreamedAnswer } from '../answer-queue.ts';
 import { metadataShape } from '../model-metadata.ts';
 import { bodyCoding } from './content-coding.ts';
 import { sendError } from './errors.ts';

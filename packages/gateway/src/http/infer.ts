@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { ModelLookup } from '@nereid/caller';
 import type { ModelSignature } from '@nereid/config';
 import {
   type DecodedRequest,
@@ -14,7 +15,6 @@ import { answerOutputs } from '../answer-outputs.ts';
 import type { Gateway } from '../gateway.ts';
 import { type ForwardsHeader, withForwardedHeaders } from '../header-forward.ts';
 import { inferShared } from '../infer-shared.ts';
-import type { ModelLookup } from '../model-lookup.ts';
 import type { Result } from '../result.ts';
 import type { SharedMemory } from '../shared-memory.ts';
 import { bodyCoding, CODINGS_TAKEN } from './content-coding.ts';

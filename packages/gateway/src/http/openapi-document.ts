@@ -1,4 +1,4 @@
-import type { ModelFound } from '../model-lookup.ts';
+import type { ModelFound } from '@nereid/caller';
 import { generalPaths } from './openapi-general.ts';
 import { modelPart } from './openapi-model.ts';
 import { dataSchema, dataSchemaName, GENERAL_SCHEMAS, hasJsonForm, type Schema } from './openapi-schemas.ts';

@@ -1,6 +1,6 @@
+import type { ModelFound } from '@nereid/caller';
 import type { InputSignature, ModelSignature, TensorSignature } from '@nereid/config';
 import type { Datatype } from '@nereid/protocol';
-import type { ModelFound } from '../model-lookup.ts';
 import { metadataShape } from '../model-metadata.ts';
 import { generateExample, inferExample } from './openapi-example.ts';
 import { JOB_ERROR_RESPONSE, jsonBody, jsonResponse, operation } from './openapi-parts.ts';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import type { ModelFound } from '@nereid/caller';
 import type { FastifyReply } from 'fastify';
 import type { Gateway } from '../gateway.ts';
-import type { ModelFound } from '../model-lookup.ts';
 import { sendJson } from './errors.ts';
 import { openApiDocument } from './openapi-document.ts';
 

@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { finished } from 'node:stream/promises';
+import { createBytesInFlight } from '@nereid/caller';
 import { expect, it } from 'vitest';
-import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { type Body, readBody } from './read-body.ts';
 import { createRequestBytes, type RequestBytes } from './request-bytes.ts';
 

@@ -2,8 +2,8 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
+import { createBytesInFlight } from '@nereid/caller';
 import { describe, expect, it } from 'vitest';
-import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { readBody } from './read-body.ts';
 import { addBytes, createRequestBytes, takeBytes } from './request-bytes.ts';
 

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { BytesInFlight } from '../bytes-in-flight.ts';
+import type { BytesInFlight } from '@nereid/caller';
 
 /** What one connection's requests hold. */
 interface ConnectionBytes {

@@ -1,11 +1,11 @@
 import { type IncomingMessage, METHODS } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { type BytesInFlight, createBytesInFlight } from '@nereid/caller';
 import { LIMITS } from '@nereid/config';
 import { type ErrorInfo, errorInfo } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
-import { type BytesInFlight, createBytesInFlight } from '../bytes-in-flight.ts';
 import { type DoorTls, doorTlsOptions, watchDoorTls } from '../door-tls.ts';
 import type { Gateway } from '../gateway.ts';
 import type { ForwardsHeader } from '../header-forward.ts';

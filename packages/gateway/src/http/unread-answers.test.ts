@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
+import { createBytesInFlight } from '@nereid/caller';
 import { createLog, virtualClock } from '@nereid/runtime';
 import { describe, expect, it } from 'vitest';
-import { createBytesInFlight } from '../bytes-in-flight.ts';
 import { identity, modelRecord } from '../gateway-fixture.ts';
 import { httpFixture, openConnection, post } from './http-fixture.ts';
 import { createUnreadAnswers } from './unread-answers.ts';

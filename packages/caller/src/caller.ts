@@ -1,0 +1,159 @@
+import type { ModelRecord } from '@nereid/config';
+import type { ErrorInfo, InferRequest, Message, Outcome, ProcessId } from '@nereid/protocol';
+import type { Clock } from '@nereid/runtime';
+import { type Directory, type Mailbox, type Timing, type Transport, timing } from '@nereid/transport';
+import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
+import type { BytesInFlight } from './bytes-in-flight.ts';
+import { type ComingRequests, createComingRequests } from './coming-requests.ts';
+import { createInfer } from './infer.ts';
+import { createKnownRecords } from './known-records.ts';
+import type { LeaveSignal } from './leave-signal.ts';
+import { createModelLookups, type ModelLookups } from './model-lookup.ts';
+import { createPending } from './pending.ts';
+import { type ResendTimes, resendTimes } from './resend.ts';
+
+export interface CallerLimits extends StreamLimits {
+  /** Requests that wait for an answer at a time; one more is refused with 503. */
+  readonly requests_pending_max: number;
+}
+
+export interface CallerParts {
+  /** Whose mailbox it is, to which answers come. */
+  readonly id: ProcessId;
+  readonly clock: Clock;
+  readonly mailbox: Mailbox;
+  readonly transport: Pick<Transport, 'largeTensors' | 'onInterruption'>;
+  readonly directory: Directory<ModelRecord>;
+  readonly limits: CallerLimits;
+  /** When to send again. Absent: all roles are in this process and no message is ever lost. */
+  readonly timing?: Timing | undefined;
+}
+
+/** How a request is called for, beside what it says itself. */
+export interface CallOptions {
+  /** Cancels it wherever it is. */
+  readonly signal?: LeaveSignal | undefined;
+  /** The caller has a deadline and gives up after so many milliseconds, by `signal`; a queue drops the request then even if it never hears. */
+  readonly msLeft?: number;
+  /** Of a stream: unread answers count in it. */
+  readonly inFlight?: BytesInFlight | undefined;
+}
+
+/**
+ * Holds the requests that somebody waits for: checks each, sends it to its model's owner until it has its one
+ * outcome, and hands that out. What comes to its mailbox is handed to `take`.
+ */
+export interface Caller {
+  readonly models: ModelLookups;
+  /** How long a question waits for an owner. */
+  readonly times: ResendTimes;
+  /** Never rejects: what goes wrong is an outcome. */
+  infer(request: InferRequest, options?: CallOptions): Promise<Outcome>;
+  /**
+   * As `infer`, for a model that may give any number of answers; of any other model one comes. The
+   * request is sent at the call. The answers come in their order, of one execution, and end with the
+   * one that is `last`, which is an error where the rest is lost (`stream_broken`), or comes faster
+   * than it is read (`stream_unread`). Never throws; who leaves early cancels the request.
+   */
+  inferStream(request: InferRequest, options?: CallOptions): AsyncIterableIterator<StreamedAnswer>;
+  /** An iterator that ends at once with that error. */
+  refusedStream(error: ErrorInfo): AsyncIterableIterator<StreamedAnswer>;
+  /** Why the request would be refused unsent, from what is known here; null where it would be sent. */
+  refusal(request: InferRequest): ErrorInfo | null;
+  /** To be told of requests that begin to come for a model with `closesEarly`. */
+  readonly coming: Pick<ComingRequests, 'begin'>;
+  /** False where the message is for nobody who waits here, or of a kind that no caller takes. */
+  take(message: Message): boolean;
+  /** Calls back once, when nothing waits any more. */
+  whenIdle(callback: () => void): void;
+  /** Requests without an outcome. */
+  readonly waiting: number;
+  /** Fails what waits with that outcome and drops all timers. */
+  close(outcome: Outcome): void;
+}
+
+export function createCaller(parts: CallerParts): Caller {
+  const { id, clock, mailbox, directory, limits } = parts;
+  const { largeTensors } = parts.transport;
+  const apart = parts.timing !== undefined;
+  const pending = createPending(id, limits.requests_pending_max, ({ request }) => {
+    largeTensors?.release(request.inputs);
+  });
+  const times = resendTimes(parts.timing ?? timing(), !apart);
+  const records = createKnownRecords(directory, clock, apart ? times.ownerless_wait_ms : 0);
+  const models = createModelLookups(directory, records, apart);
+  const coming = createComingRequests();
+  const calls = createInfer({
+    id,
+    clock,
+    mailbox,
+    largeTensors,
+    directory,
+    models,
+    pending,
+    coming,
+    times,
+    limits,
+  });
+  const unwatch = directory.watch((change) => {
+    if (change.type === 'owner') calls.ownerChanged(change.model);
+    else if (change.type === 'record') records.changed(change.model);
+  });
+  const unlisten = parts.transport.onInterruption(calls.interrupted);
+
+  const refusedStream = (error: ErrorInfo) => {
+    const refused = createAnswerQueue(limits, () => {});
+    refused.end({ ok: false, error });
+    return refused;
+  };
+
+  return {
+    models,
+    times,
+    coming,
+    infer(request, { signal, msLeft = 0 } = {}) {
+      const found = calls.admit(request, 'one');
+      return found.ok ? calls.submit(request, found.signature.sequence, signal, msLeft) : Promise.resolve(found);
+    },
+    inferStream(request, { signal, msLeft = 0, inFlight } = {}) {
+      const found = calls.admit(request, 'any');
+      if (!found.ok) return refusedStream(found.error);
+      return calls.stream(request, found.signature.sequence, signal, msLeft, inFlight);
+    },
+    refusedStream,
+    refusal(request) {
+      const found = calls.admit(request, 'any');
+      return found.ok ? null : found.error;
+    },
+    take(message) {
+      switch (message.kind) {
+        case 'response':
+          return calls.response(message);
+        case 'running':
+          calls.running(message);
+          return true;
+        case 'missing':
+          calls.missing(message);
+          return true;
+        case 'stale':
+          calls.stale(message);
+          return true;
+        case 'moved':
+          calls.moved(message);
+          return true;
+        default:
+          return false;
+      }
+    },
+    whenIdle: pending.whenEmpty,
+    get waiting() {
+      return pending.size;
+    },
+    close(outcome) {
+      calls.close();
+      pending.settleAll(outcome);
+      unwatch();
+      unlisten();
+    },
+  };
+}

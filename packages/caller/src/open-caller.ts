@@ -1,0 +1,63 @@
+import type { ModelRecord } from '@nereid/config';
+import { type ProcessId, STOPPING } from '@nereid/protocol';
+import { type Clock, type Log, newProcessId } from '@nereid/runtime';
+import type { Directory, Timing, Transport } from '@nereid/transport';
+import { type Caller, type CallerLimits, createCaller } from './caller.ts';
+
+export interface OpenCallerOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly transport: Transport;
+  readonly directory: Directory<ModelRecord>;
+  readonly limits: CallerLimits;
+  /** As of a Caller. */
+  readonly timing?: Timing | undefined;
+  /** Random by default. */
+  readonly id?: ProcessId;
+}
+
+/** A caller with a mailbox of its own, by which a coordinator or a worker calls models. */
+export interface OpenedCaller extends Omit<Caller, 'take' | 'close'> {
+  readonly id: ProcessId;
+  /** Resolves once others know that its mailbox is read; calls may be made before. */
+  readonly registered: Promise<void>;
+  /** Fails what waits, and leaves the directory. Idempotent. */
+  close(): Promise<void>;
+}
+
+export function openCaller(options: OpenCallerOptions): OpenedCaller {
+  const { transport, directory, log, id = newProcessId('ca') } = options;
+  const mailbox = transport.open(id, (messages) => {
+    for (const message of messages) {
+      if (!caller.take(message)) log.trace({ kind: message.kind }, 'message that this caller does not wait for');
+    }
+  });
+  const caller = createCaller({ ...options, id, mailbox });
+  const registered = directory.register({ id, role: 'caller', draining: false });
+  let closing: Promise<void> | undefined;
+
+  const close = async () => {
+    caller.close({ ok: false, error: STOPPING });
+    await mailbox.close();
+    try {
+      await registered;
+      await directory.leave(id);
+    } catch (error) {
+      // What a directory that does not answer still has of this caller runs out by itself.
+      log.warn({ err: error, id }, 'the directory was not told');
+    }
+  };
+
+  return {
+    ...caller,
+    get waiting() {
+      return caller.waiting;
+    },
+    id,
+    registered,
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
