@@ -1,0 +1,58 @@
+import { LIMITS, type ModelRecord, parseModelConfig } from '@nereid/config';
+import { type InferMessage, type InferRequest, REQUEST_DEFAULTS } from '@nereid/protocol';
+import { createLog, virtualClock } from '@nereid/runtime';
+import { createLocalDirectory, createLocalTransport } from '@nereid/transport';
+import { expect, test } from 'vitest';
+import { openCaller } from './index.ts';
+
+const CONFIG = `
+name: "m" backend: "javascript"
+input [ { name: "INPUT" data_type: TYPE_INT32 dims: [ 1 ] } ]
+output [ { name: "OUTPUT" data_type: TYPE_INT32 dims: [ 1 ] } ]`;
+const DATA = Uint8Array.of(7, 0, 0, 0);
+const REQUEST: InferRequest = {
+  ...REQUEST_DEFAULTS,
+  modelName: 'm',
+  inputs: [{ name: 'INPUT', datatype: 'INT32', shape: [1], data: DATA }],
+};
+
+/** A caller and an owner of model `m`, whose requests gather in `asked`. */
+async function opened() {
+  const transport = createLocalTransport({ messages_max: 100, bytes_max: 1e6 });
+  const directory = createLocalDirectory<ModelRecord>();
+  const asked: InferMessage[] = [];
+  const owner = transport.open('co-1', (messages) => {
+    for (const message of messages) if (message.kind === 'infer') asked.push(message);
+  });
+  const config = parseModelConfig(CONFIG, 'config.pbtxt');
+  const versions = [{ version: '1', state: 'READY', reason: '' }] as const;
+  await directory.acquire('m', 'co-1');
+  await directory.publish('m', { name: 'm', config, labels: {}, versions, contentHash: '' });
+  const log = createLog({ level: 'silent' });
+  const caller = openCaller({ id: 'ca-1', clock: virtualClock(), log, transport, directory, limits: LIMITS });
+  await caller.registered;
+  return { caller, owner, directory, asked };
+}
+
+test('a call is answered at the caller’s own mailbox', async () => {
+  const { caller, owner, directory, asked } = await opened();
+  expect(directory.processes('caller')).toEqual([{ id: 'ca-1', role: 'caller', draining: false }]);
+  const answer = caller.infer(REQUEST);
+  await expect.poll(() => asked.length).toBe(1);
+  expect(asked[0]).toMatchObject({ replyTo: 'ca-1', id: 'ca-1:1' });
+  expect(caller.waiting).toBe(1);
+  const response = { modelName: 'm', modelVersion: '1', id: '', parameters: {}, outputs: [] };
+  const outcome = { ok: true, response } as const;
+  owner.send('ca-1', { kind: 'response', model: 'm', id: 'ca-1:1', outcome, execution: 'x', chunk: 0, last: true });
+  expect(await answer).toEqual(outcome);
+  await caller.close();
+});
+
+test('its end fails what waits and takes it out of the directory', async () => {
+  const { caller, directory } = await opened();
+  const answer = caller.infer(REQUEST);
+  await caller.close();
+  expect(await answer).toMatchObject({ ok: false, error: { code: 'UNAVAILABLE' } });
+  expect(caller.waiting).toBe(0);
+  expect(directory.processes('caller')).toEqual([]);
+});
