@@ -3,6 +3,7 @@ export { missingGpus } from './check-model-config.ts';
 export { checkRequest } from './check-request.ts';
 export { resolveInstances } from './complete-model-config.ts';
 export { closesEarly } from './config-parameters.ts';
+export { type EnsembleMapping, type EnsembleSignature, type EnsembleStep, ensembleModels } from './ensemble.ts';
 export { type ExpandedInstance, expandInstances, instanceGpu, isRateLimited } from './expand-instances.ts';
 export { flagsHelp, flagsMarkdown } from './flag-docs.ts';
 export type { FlagRole } from './flag-meta.ts';

@@ -1,4 +1,5 @@
 import { type Datatype, NereidError } from '@nereid/protocol';
+import { type EnsembleSignature, ensembleSignature } from './ensemble.ts';
 import {
   type BatchInput,
   DataType,
@@ -65,6 +66,8 @@ export interface ModelSignature {
   readonly decoupled: boolean;
   /** Undefined where the model keeps no sequences. */
   readonly sequence?: SequenceSignature | undefined;
+  /** Undefined where the model is not an ensemble. */
+  readonly ensemble?: EnsembleSignature | undefined;
 }
 
 const BATCH_INPUT_KINDS: Readonly<Record<Kind, BatchInputKind>> = {
@@ -97,6 +100,7 @@ export function modelSignature(config: ModelConfig): ModelSignature {
     ),
     decoupled: config.modelTransactionPolicy?.decoupled ?? false,
     sequence: sequenceSignature(config),
+    ensemble: ensembleSignature(config),
   };
 }
 
