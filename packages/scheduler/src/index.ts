@@ -1,4 +1,6 @@
 export type { BatchStrategy, StrategyBatch } from './batch-strategy.ts';
+export { type EnsemblePlan, type EnsemblePlanOptions, type PlannedStep, planEnsemble } from './ensemble-plan.ts';
+export { createEnsembleRun, type EnsembleDecision, type EnsembleEvent, type EnsembleRun } from './ensemble-run.ts';
 export {
   type BatchTimes,
   INSTANCE_DEPTH_MAX,
@@ -35,3 +37,4 @@ export {
   type SchedulerOptions,
 } from './schedulers.ts';
 export { batchShapeKey } from './shape-key.ts';
+export { createStepGate, type StepGate } from './step-gate.ts';
