@@ -34,6 +34,7 @@ export {
   type Outcome,
   type Parameters,
   type ParameterValue,
+  type ParentCall,
   REQUEST_DEFAULTS,
 } from './infer.ts';
 export {
@@ -140,6 +141,7 @@ export type {
 } from './statistics.ts';
 export { elementCount, fixedByteSize, type Tensor } from './tensor.ts';
 export { type TensorValues, tensorFromValues, tensorValues, typedView } from './tensor-values.ts';
+export { traceContext, traceId } from './trace-context.ts';
 export { type GrpcInferDocument, readGrpcInferDocument } from './v2-grpc-document.ts';
 export { type DecodedGrpcRequest, decodeGrpcInferRequest, type GrpcDecodeOptions } from './v2-grpc-request.ts';
 export { encodeGrpcResponse, encodeGrpcStreamResponse } from './v2-grpc-response.ts';

@@ -37,6 +37,15 @@ export interface InferRequest<T = Tensor> {
 export interface InnerCall {
   /** Outputs that are to stay with the worker that makes them, where they are large: only other calls need them. */
   readonly keep: readonly string[];
+  /** The request that it is made for, by which explain finds it; absent where nobody knows. */
+  readonly parent?: ParentCall;
+}
+
+export interface ParentCall {
+  /** `{process}:{g}`, as its message has it. */
+  readonly id: string;
+  /** The ensemble's step from 0; -1 for a model's own call. */
+  readonly step: number;
 }
 
 /** What a request has where nothing is said; the model and its inputs are always said. */

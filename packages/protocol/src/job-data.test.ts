@@ -300,3 +300,13 @@ describe('a job that is a step of a sequence', () => {
     expect(decode({ inputs: [], parameters: { sequence_id: '5' } }).request.correlationId).toBe('5');
   });
 });
+
+test('a job is part of the trace that its data name; a malformed one is none', () => {
+  const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const decoded = decode({ inputs: [], traceparent: trace });
+  expect(decoded.request.trace).toBe(trace);
+  const settings = { respond: 'b64', deadlineMs: 0, resultTtlS: 1, sequenceIndex: -1 } as const;
+  expect(decode(stored(encodeJobData(decoded, settings))).request.trace).toBe(trace);
+  for (const traceparent of ['mine', 7, null])
+    expect(decode({ inputs: [], traceparent }).request.trace).toBeUndefined();
+});

@@ -9,6 +9,7 @@ import { isJsonObject, type JsonObject, jsonText, parametersText, typedParameter
 import { jobStep } from './job-step.ts';
 import { base64Tensor, tensorsText } from './job-tensors.ts';
 import type { RequestLimits } from './protocol-limits.ts';
+import { traceContext } from './trace-context.ts';
 import { wrongKind } from './v2-member.ts';
 import type { RequestedOutput } from './v2-outputs.ts';
 import { type DecodedRequest, decodeInferRequest } from './v2-request.ts';
@@ -67,7 +68,7 @@ export function decodeJobData(
   const { request, index } = jobStep(decoded.request, members.sequence_index);
   return {
     ...decoded,
-    request,
+    request: withTrace(request, members.traceparent),
     sequenceIndex: index,
     respond: respondOf(members.respond),
     deadlineMs: positiveInteger(members, 'deadline_ms') ?? 0,
@@ -88,7 +89,14 @@ export function encodeJobData({ request, outputs, binaryDefault }: DecodedReques
     ...(settings.deadlineMs === 0 ? {} : { deadline_ms: settings.deadlineMs }),
     result_ttl_s: settings.resultTtlS,
     ...(settings.sequenceIndex < 0 ? {} : { sequence_index: settings.sequenceIndex }),
+    ...(request.trace === undefined ? {} : { traceparent: request.trace }),
   };
+}
+
+/** A trace context that is malformed is none, as at the doors. */
+function withTrace(request: InferRequest, traceparent: unknown): InferRequest {
+  const trace = typeof traceparent === 'string' ? traceContext(traceparent) : undefined;
+  return trace === undefined ? request : { ...request, trace };
 }
 
 function outputJson({ name, binary, classification }: RequestedOutput): JsonObject {

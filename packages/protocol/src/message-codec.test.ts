@@ -52,7 +52,11 @@ const REQUEST_FIELDS = {
   requestedOutputs: names,
 };
 const request: fc.Arbitrary<CarriedRequest> = fc.record(
-  { ...REQUEST_FIELDS, trace: text, inner: fc.record({ keep: names }) },
+  {
+    ...REQUEST_FIELDS,
+    trace: text,
+    inner: fc.record({ keep: names, parent: fc.record({ id: text, step: fc.integer() }) }),
+  },
   { requiredKeys: Object.keys(REQUEST_FIELDS) as (keyof typeof REQUEST_FIELDS)[] },
 );
 const error = fc.record(

@@ -11,7 +11,7 @@ import {
 import type { Datatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorCode, type ErrorInfo } from './error.ts';
 import { type FrameBody, frameError, takeBytes } from './frame-body.ts';
-import type { InferResponse, InnerCall, Parameters, ParameterValue } from './infer.ts';
+import type { InferResponse, InnerCall, Parameters, ParameterValue, ParentCall } from './infer.ts';
 import type { Tensor } from './tensor.ts';
 import {
   enterBlock,
@@ -19,6 +19,7 @@ import {
   readByte,
   readCount,
   readFlag,
+  readInteger,
   readList,
   readLong,
   readName,
@@ -124,13 +125,25 @@ export function readRequest(reader: MessageReader): CarriedRequest {
   return { ...request, ...(trace === null ? {} : { trace }), ...(inner === null ? {} : { inner }) };
 }
 
-function writeInner(writer: WireWriter, { keep }: InnerCall): void {
+function writeInner(writer: WireWriter, { keep, parent }: InnerCall): void {
   writeNumber(writer, keep.length);
   for (const name of keep) writeText(writer, name);
+  writeNullable(writer, parent, writeParent);
 }
 
 function readInner(reader: WireReader): InnerCall {
-  return { keep: readList(reader, readName) };
+  const keep = readList(reader, readName);
+  const parent = readNullable(reader, readParent);
+  return parent === null ? { keep } : { keep, parent };
+}
+
+function writeParent(writer: WireWriter, { id, step }: ParentCall): void {
+  writeText(writer, id);
+  writeNumber(writer, step);
+}
+
+function readParent(reader: WireReader): ParentCall {
+  return { id: readText(reader), step: readInteger(reader) };
 }
 
 export function writeOutcome(writer: MessageWriter, outcome: CarriedOutcome): void {

@@ -81,7 +81,9 @@ export function sendAnswers(
       const execution = steps?.execution(i) ?? batch.execution;
       const chunk = streams?.next(i) ?? 0;
       const { model } = message;
-      const response = { kind: 'response', model, id: entry.id, outcome, execution, chunk, last: true } as const;
+      const plain = { kind: 'response', model, id: entry.id, outcome, execution, chunk, last: true } as const;
+      const timing = wantsTiming(message, entry) ? settlement?.timing : undefined;
+      const response: ResponseMessage = timing === undefined ? plain : { ...plain, timing };
       sendLast(mailbox, answerAddress(batch, entry), response);
       steps?.sent(i, response);
     }
@@ -105,6 +107,11 @@ export function sendAnswers(
   };
   const responses = settlement?.responses;
   mailbox.send(batch.owner(), responses === undefined ? done : { ...done, responses });
+}
+
+/** Of calls that the cluster makes; of jobs, whose owner writes it down with their result, before `done` comes. */
+function wantsTiming({ epoch }: ExecuteMessage, { request, replyTo }: ExecuteEntry): boolean {
+  return request.inner !== undefined || replyTo === epoch.owner;
 }
 
 /**

@@ -4,6 +4,7 @@ import { type DecodedGrpcRequest, decodeGrpcInferRequest, type GrpcInferDocument
 import { type ForwardsHeader, withForwardedHeaders } from '../header-forward.ts';
 import type { Result } from '../result.ts';
 import { type SharedUse, useSharedMemory } from '../shared-use.ts';
+import { traced } from '../traced.ts';
 import type { CallContext } from './call-context.ts';
 import type { CallMetadata } from './transport.ts';
 
@@ -29,7 +30,8 @@ export function inferRequest(
   const modelVersion = document.modelVersion === '' ? '' : found.version;
   const { read: readSharedMemory, bytesRead } = sharedMemory;
   const decoded = decodeGrpcInferRequest(document, { modelVersion, limits: REQUEST_LIMITS, readSharedMemory });
-  const request = forwards === undefined ? decoded.request : forwarded(decoded, metadata, forwards);
+  const plain = forwards === undefined ? decoded.request : forwarded(decoded, metadata, forwards);
+  const request = traced(plain, metadata.get('traceparent'));
   // Last: nothing may fail behind it without releasing it.
   const shared = useSharedMemory(sharedMemory, bytesInFlight, sharedMemory.bytesRead - bytesRead, decoded.outputs);
   return shared.ok ? { ok: true, value: { ...decoded, request, shared: shared.value } } : shared;

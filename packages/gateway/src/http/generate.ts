@@ -3,6 +3,7 @@ import type { ModelSignature } from '@nereid/config';
 import { decodeGenerateRequest, type ErrorInfo, errorInfo, type GenerateInput, NereidError } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { metadataShape } from '../model-metadata.ts';
+import { traced } from '../traced.ts';
 import { bodyCoding } from './content-coding.ts';
 import { sendError } from './errors.ts';
 import type { GenerateReply } from './generate-answer.ts';
@@ -63,12 +64,13 @@ function answerGenerate(
         fail(body.error);
         return;
       }
-      const decoded = decodeGenerateRequest(body.bytes, {
+      const plain = decodeGenerateRequest(body.bytes, {
         modelName: name,
         modelVersion: version === '' ? '' : found.version,
         inputs: generateInputs(found.signature),
         limits: context.requestLimits,
       });
+      const decoded = traced(plain, request.headers.traceparent);
       const refused = gateway.refusal(decoded);
       if (refused !== null) {
         fail(refused);

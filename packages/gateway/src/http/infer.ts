@@ -17,6 +17,7 @@ import { type ForwardsHeader, withForwardedHeaders } from '../header-forward.ts'
 import { inferShared } from '../infer-shared.ts';
 import type { Result } from '../result.ts';
 import type { SharedMemory } from '../shared-memory.ts';
+import { traced } from '../traced.ts';
 import { bodyCoding, CODINGS_TAKEN } from './content-coding.ts';
 import { sendError } from './errors.ts';
 import { sendInferResponse } from './infer-answer.ts';
@@ -115,10 +116,13 @@ export function decodeInfer(
   if (!decoded.ok) return decoded;
   const shared = sharedMemory.bytesRead - read;
   if (shared > 0 && !takeBytes(account, shared)) return { ok: false, error: account.inFlight.refusal() };
-  if (forwards === undefined) return decoded;
+  const { traceparent } = request.headers;
+  if (forwards === undefined && traceparent === undefined) return decoded;
   const { value } = decoded;
-  const parameters = withForwardedHeaders(value.request.parameters, request.raw.rawHeaders, forwards);
-  return { ok: true, value: { ...value, request: { ...value.request, parameters } } };
+  const { rawHeaders } = request.raw;
+  const { parameters } = value.request;
+  const forwarded = forwards === undefined ? parameters : withForwardedHeaders(parameters, rawHeaders, forwards);
+  return { ok: true, value: { ...value, request: traced({ ...value.request, parameters: forwarded }, traceparent) } };
 }
 
 function decodeBody(
