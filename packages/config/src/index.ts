@@ -1,4 +1,5 @@
 export { BAD_OPTION, badOption } from './bad-option.ts';
+export { cachesAnswers } from './caches-answers.ts';
 export { missingGpus } from './check-model-config.ts';
 export { checkRequest } from './check-request.ts';
 export { resolveInstances } from './complete-model-config.ts';

@@ -39,6 +39,8 @@ export interface CoordinatorOptions {
   readonly instanceDepth?: number;
   /** `--rate-limit=execution_count`; false by default. */
   readonly rateLimit?: boolean;
+  /** Callers keep answers (`--cache-config`); false by default. */
+  readonly responseCache?: boolean;
   /** Requests that may wait in a version whose config sets no max_queue_size. */
   readonly queueMax?: number;
   /** How long the workers of a model that was taken over have to say what they hold. */
@@ -133,7 +135,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       if (receivers === undefined) return;
       for (const message of messages) receive(receivers, message);
     });
-    const metrics = createStatisticsMetrics(parts.registry);
+    const metrics = createStatisticsMetrics(parts.registry, options.responseCache);
     const intake = createIntake({
       id,
       clock,

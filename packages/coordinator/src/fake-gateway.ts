@@ -84,6 +84,22 @@ export function fakeGateway(
       mailbox.send(epoch.owner, { kind: 'count', model, epoch, id: question, versions });
       return question;
     },
+    /** Tells what it answered without the owner, and looked for in vain; no answer comes. */
+    cached(model: string, version: string, hits: number, misses: number) {
+      const epoch = epochOf(model);
+      mailbox.send(epoch.owner, {
+        kind: 'cached',
+        model,
+        epoch,
+        version,
+        hits,
+        hitRequest: { ns: hits * 9_900, us: hits * 9 },
+        hitQueue: { ns: hits * 1_100, us: hits },
+        hitLookup: { ns: hits * 2_200, us: hits * 2 },
+        misses,
+        miss: { ns: misses * 3_300, us: misses * 3 },
+      });
+    },
     /** Asks for the sequences behind that session; the id of the question. */
     list(model: string, after = '', limit = 100, epoch = epochOf(model)): string {
       const question = `${id}:c${++questions}`;

@@ -24,6 +24,12 @@ const SUMS = [
   'inputUs',
   'inferUs',
   'outputUs',
+  'cacheHits',
+  'hitNs',
+  'hitUs',
+  'cacheMisses',
+  'missNs',
+  'missUs',
 ] as const satisfies readonly (keyof ModelStatistics)[];
 
 /** These and the next are kept by their position: a new one goes to the end. */

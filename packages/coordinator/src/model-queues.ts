@@ -1,3 +1,4 @@
+import { cachesAnswers } from '@nereid/config';
 import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import {
@@ -92,6 +93,7 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       statistics,
       batchSizes: batchSizeSeries(statistics.closes, Math.max(1, config.maxBatchSize), batchesTogether(config)),
       pending: () => queue.pending,
+      cached: cachesAnswers(config),
       sequences: sequences === undefined ? undefined : () => queue.sequences,
     });
   }

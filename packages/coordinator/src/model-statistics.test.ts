@@ -151,6 +151,44 @@ describe('model statistics', () => {
     await cluster.coordinator.stop();
   });
 
+  const CACHED = 'response_cache { enable: true }';
+  const CACHE_ZERO = {
+    nv_cache_num_hits_per_model: 0,
+    nv_cache_num_misses_per_model: 0,
+    nv_cache_hit_duration_per_model: 0,
+    nv_cache_miss_duration_per_model: 0,
+  };
+
+  test.each([
+    ['where there is a cache, from 0', CACHED, true, CACHE_ZERO],
+    ['not where there is none', CACHED, false, {}],
+    ['not of a model that does not want it', '', true, {}],
+  ])('series of the response cache: %s', async (_what, config, responseCache, series) => {
+    const cluster = await serving(config, { responseCache });
+    expect(await scrape(cluster)).toEqual({ ...ALL_ZERO, ...series });
+    await cluster.coordinator.stop();
+  });
+
+  test.each([true, false])(
+    'what callers tell of their cache; this coordinator knows of it: %s',
+    async (responseCache) => {
+      const cluster = await serving(CACHED, { responseCache });
+      cluster.gateway.cached('m', '1', 3, 2);
+      await settle();
+      expect(await scrape(cluster)).toEqual({
+        ...ALL_ZERO,
+        nv_inference_request_success: 3,
+        nv_inference_request_duration_us: 3 * 9 + 2 * 3,
+        nv_inference_queue_duration_us: 3,
+        nv_cache_num_hits_per_model: 3,
+        nv_cache_num_misses_per_model: 2,
+        nv_cache_hit_duration_per_model: 6,
+        nv_cache_miss_duration_per_model: 6,
+      });
+      await cluster.coordinator.stop();
+    },
+  );
+
   test('metric_tags become labels of their model alone; what is no label name is left out', async () => {
     const tags = 'metric_tags { key: "team" value: "vision" } metric_tags { key: "not-a-label" value: "x" }';
     const cluster = fakeCluster([

@@ -1,4 +1,4 @@
-import type { BatchTiming, FailureReason } from '@nereid/protocol';
+import type { BatchTiming, CachedMessage, FailureReason } from '@nereid/protocol';
 import type { CloseCounts } from './close-counts.ts';
 import type { ResponseCounts } from './response-counts.ts';
 
@@ -17,11 +17,11 @@ export interface BatchCounts {
  * Plain numbers, changed on the request's path and read when somebody looks.
  */
 export interface ModelStatistics {
-  /** Successful requests; one of many rows counts once. */
+  /** Successful requests, also those that were answered without a run; one of many rows counts once. */
   success: number;
   readonly failure: Record<FailureReason, number>;
   failNs: number;
-  /** Rows of successful requests. */
+  /** Rows of successful requests that ran. */
   inferences: number;
   /** Batches that reached the model, failed ones too. */
   executions: number;
@@ -39,6 +39,14 @@ export interface ModelStatistics {
   inputUs: number;
   inferUs: number;
   outputUs: number;
+  /** Requests that callers answered by an answer that they had kept: a part of `success`. */
+  cacheHits: number;
+  hitNs: number;
+  hitUs: number;
+  /** Requests that ran for want of one. */
+  cacheMisses: number;
+  missNs: number;
+  missUs: number;
   /** By rows; no more than the model's largest batch has. */
   readonly batches: Map<number, BatchCounts>;
   /** Of those that this owner has sent, or an earlier one kept. */
@@ -65,6 +73,12 @@ export function createModelStatistics(): ModelStatistics {
     inputUs: 0,
     inferUs: 0,
     outputUs: 0,
+    cacheHits: 0,
+    hitNs: 0,
+    hitUs: 0,
+    cacheMisses: 0,
+    missNs: 0,
+    missUs: 0,
     batches: new Map(),
     closes: new Map(),
     responses: [],
@@ -98,6 +112,25 @@ export function countSuccess(
   statistics.inputUs += Math.trunc(inputNs / 1000);
   statistics.inferUs += Math.trunc(inferNs / 1000);
   statistics.outputUs += Math.trunc(outputNs / 1000);
+}
+
+/**
+ * Counts what callers answered without a run, and what they looked for in vain. A miss was counted as a success when it
+ * ran, without the time that looking for its answer and keeping it took (infer_stats.cc, UpdateSuccessCacheMiss).
+ */
+export function countCached(statistics: ModelStatistics, told: CachedMessage): void {
+  const { hits, hitRequest, hitQueue, hitLookup, misses, miss } = told;
+  statistics.success += hits;
+  statistics.cacheHits += hits;
+  statistics.requestNs += hitRequest.ns + miss.ns;
+  statistics.requestUs += hitRequest.us + miss.us;
+  statistics.queueNs += hitQueue.ns;
+  statistics.queueUs += hitQueue.us;
+  statistics.hitNs += hitLookup.ns;
+  statistics.hitUs += hitLookup.us;
+  statistics.cacheMisses += misses;
+  statistics.missNs += miss.ns;
+  statistics.missUs += miss.us;
 }
 
 export function countFailure(

@@ -1,9 +1,11 @@
-import { isAnswerFor, type Message } from '@nereid/protocol';
+import { type CachedMessage, isAnswerFor, type Message } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
 import { answerSequences } from './answer-sequences.ts';
 import { answerCount, type CountParts } from './count-answer.ts';
 import type { Intake } from './intake.ts';
 import type { JobIntake } from './job-intake.ts';
+import { countCached } from './model-statistics.ts';
+import type { OwnedModel } from './owned-model.ts';
 import type { Owner } from './owner.ts';
 import type { PassOn } from './pass-on.ts';
 import { passOnSigns } from './stream-signs.ts';
@@ -51,6 +53,9 @@ export function receive(receivers: Receivers, message: Message): void {
     case 'count':
       answerCount(receivers, message);
       break;
+    case 'cached':
+      takeCached(models, message);
+      break;
     case 'list':
     case 'evict':
       answerSequences(receivers, message);
@@ -61,4 +66,10 @@ export function receive(receivers: Receivers, message: Message): void {
     default:
       log.warn({ kind: message.kind }, 'message that no coordinator takes');
   }
+}
+
+/** Of a version that is not served here (any more) nobody can say anything. */
+function takeCached(models: ReadonlyMap<string, OwnedModel>, message: CachedMessage): void {
+  const version = models.get(message.model)?.versions.find(({ version }) => version === message.version);
+  if (version?.statistics !== undefined) countCached(version.statistics, message);
 }

@@ -5,7 +5,7 @@ import { closeStatistics, countClose } from './close-counts.ts';
 import { ownerOf, startedCluster } from './fake-apart.ts';
 import { fakeModel, fakeRequest, settle } from './fake-cluster.ts';
 import { addKept, keptText } from './kept-statistics.ts';
-import { countExecution, countFailure, countSuccess, createModelStatistics } from './model-statistics.ts';
+import { countCached, countExecution, countFailure, countSuccess, createModelStatistics } from './model-statistics.ts';
 import { loadedModel } from './new-model.ts';
 import { countResponses } from './response-counts.ts';
 import { versionStatistics } from './version-statistics.ts';
@@ -182,6 +182,19 @@ test('all that is counted comes back from its text, added to what is there', () 
   countSuccess(counts, 3, 10, 20, 1_000, timing);
   for (const reason of ['REJECTED', 'CANCELED', 'BACKEND', 'BACKEND', 'OTHER'] as const)
     countFailure(counts, reason, 1, 5);
+  const time = { ns: 5_000, us: 5 };
+  countCached(counts, {
+    kind: 'cached',
+    model: 'm',
+    epoch: { number: 1, owner: 'co-1' },
+    version: '1',
+    hits: 2,
+    hitRequest: time,
+    hitQueue: time,
+    hitLookup: time,
+    misses: 3,
+    miss: time,
+  });
   countExecution(counts, 3, timing, 1_234);
   countExecution(counts, 1, timing, 1_235);
   countClose(counts.closes, 'full', 3);
@@ -201,7 +214,7 @@ test('all that is counted comes back from its text, added to what is there', () 
   const once = versionStatistics('m', '1', counts);
   expect(addKept(second, keptText(first))).toBe(true);
   const twice: VersionStatistics = versionStatistics('m', '1', statisticsOf(second));
-  expect(twice.inference.success).toEqual({ count: 2, ns: 2 * once.inference.success.ns });
+  expect(twice.inference.success).toEqual({ count: 6, ns: 2 * once.inference.success.ns });
   expect(twice.inference.fail).toEqual({ count: 10, ns: 2 * once.inference.fail.ns });
   expect(twice.batches.map(({ computeInfer }) => computeInfer.count)).toEqual([2, 2]);
   expect(twice.responses.map(({ computeInfer }) => computeInfer.count)).toEqual([2, 4]);

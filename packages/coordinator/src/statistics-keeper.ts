@@ -118,7 +118,8 @@ function total({ name, epoch }: OwnedModel, text: string): KeptTotal {
 function eventsOf({ versions }: OwnedModel): number | undefined {
   let events: number | undefined;
   for (const { statistics } of versions) {
-    if (statistics !== undefined) events = (events ?? 0) + endedRequests(statistics) + statistics.executions;
+    if (statistics !== undefined)
+      events = (events ?? 0) + endedRequests(statistics) + statistics.executions + statistics.cacheMisses;
   }
   return events;
 }

@@ -14,6 +14,8 @@ export interface StatisticsSeries {
   readonly batchSizes: BatchSizeSeries;
   /** Requests accepted and not yet executing. */
   readonly pending: () => number;
+  /** Its config lets callers keep its answers. */
+  readonly cached: boolean;
   /** Of a model that keeps sequences. */
   readonly sequences: (() => Iterable<SequenceRow>) | undefined;
 }
@@ -90,6 +92,34 @@ const METRICS: readonly MetricRow[] = [
   },
 ];
 
+/** Only of models whose answers are kept (metric_model_reporter.cc). */
+const CACHE_METRICS: readonly MetricRow[] = [
+  {
+    name: 'nv_cache_num_hits_per_model',
+    type: 'counter',
+    help: 'Number of cache hits per model',
+    value: ({ statistics }) => statistics.cacheHits,
+  },
+  {
+    name: 'nv_cache_num_misses_per_model',
+    type: 'counter',
+    help: 'Number of cache misses per model',
+    value: ({ statistics }) => statistics.cacheMisses,
+  },
+  {
+    name: 'nv_cache_hit_duration_per_model',
+    type: 'counter',
+    help: 'Total cache hit duration per model, in microseconds',
+    value: ({ statistics }) => statistics.hitUs,
+  },
+  {
+    name: 'nv_cache_miss_duration_per_model',
+    type: 'counter',
+    help: 'Total cache miss (insert+lookup) duration per model, in microseconds',
+    value: ({ statistics }) => statistics.missUs,
+  },
+];
+
 const FAILURE_METRIC = 'nv_inference_request_failure';
 const FAILURE_HELP = 'Number of failed inference requests, all batch sizes';
 
@@ -98,21 +128,30 @@ const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /**
  * Exports the statistics of all models of one coordinator. A metric's label names are fixed when
- * it is registered, so a model with a new tag has the metrics registered anew with that name too.
+ * it is registered, so a model with a new tag has the metrics registered anew with that name too. `responseCache`:
+ * callers keep answers, as far as is known here.
  */
-export function createStatisticsMetrics(registry: Registry): StatisticsMetrics {
+export function createStatisticsMetrics(registry: Registry, responseCache = false): StatisticsMetrics {
   const shown = new Set<StatisticsSeries>();
   const tagNames = new Set<string>();
 
   const unregister = () => {
-    for (const { name } of METRICS) registry.removeSingleMetric(name);
+    for (const { name } of [...METRICS, ...CACHE_METRICS]) registry.removeSingleMetric(name);
     registry.removeSingleMetric(FAILURE_METRIC);
     registry.removeSingleMetric(BATCH_SIZE_METRIC);
     registry.removeSingleMetric(SEQUENCE_METRIC);
   };
 
-  function* samples(value: (series: StatisticsSeries) => number): Generator<Sample> {
+  function* samples({ value }: MetricRow): Generator<Sample> {
     for (const series of shown) yield { labels: labelsOf(series), value: value(series) };
+  }
+
+  /** Gateways may have a cache where this coordinator was not told of one. */
+  const showsCache = ({ cached, statistics }: StatisticsSeries) =>
+    cached && (responseCache || statistics.cacheHits + statistics.cacheMisses > 0);
+
+  function* cacheSamples({ value }: MetricRow): Generator<Sample> {
+    for (const series of shown) if (showsCache(series)) yield { labels: labelsOf(series), value: value(series) };
   }
 
   function* failureSamples(): Generator<Sample> {
@@ -136,8 +175,9 @@ export function createStatisticsMetrics(registry: Registry): StatisticsMetrics {
 
   const register = () => {
     const labelNames = ['model', 'version', ...tagNames];
-    for (const { name, type, help, value } of METRICS) {
-      addSampledMetric(registry, { name, type, help, labelNames, samples: () => samples(value) });
+    for (const row of METRICS) addSampledMetric(registry, { ...row, labelNames, samples: () => samples(row) });
+    for (const row of CACHE_METRICS) {
+      addSampledMetric(registry, { ...row, labelNames, samples: () => cacheSamples(row) });
     }
     addSampledMetric(registry, {
       name: FAILURE_METRIC,

@@ -58,6 +58,31 @@ describe('what an owner tells', () => {
     await cluster.coordinator.stop();
   });
 
+  test('of requests that callers answered themselves: successes that waited and did not run', async () => {
+    const cluster = await serving();
+    cluster.gateway.infer(fakeRequest('m'));
+    await settle();
+    cluster.worker.finish();
+    await settle();
+    const ran = await counted(cluster);
+    cluster.gateway.cached('m', '2', 3, 1);
+    // Of another version, and of one that there is not.
+    cluster.gateway.cached('m', '1', 5, 5);
+    cluster.gateway.cached('m', '7', 5, 5);
+    await settle();
+    expect(await counted(cluster)).toEqual({
+      ...ran,
+      inference: {
+        ...ran.inference,
+        success: { count: 4, ns: ran.inference.success.ns + 3 * 9_900 + 3_300 },
+        queue: { count: 4, ns: ran.inference.queue.ns + 3 * 1_100 },
+        cacheHit: { count: 3, ns: 3 * 2_200 },
+        cacheMiss: { count: 1, ns: 3_300 },
+      },
+    });
+    await cluster.coordinator.stop();
+  });
+
   test('of a batch of 1 and 8 rows: requests 2, inferences 9, one execution of 9; nanoseconds uncut', async () => {
     const cluster = await serving('max_batch_size: 16 dynamic_batching { max_queue_delay_microseconds: 1000 }');
     cluster.gateway.infer(fakeRequest('m', { shape: [1, 4] }));

@@ -1,13 +1,12 @@
-import type { DurationStatistics, ResponseStatistics, VersionStatistics } from '@nereid/protocol';
+import type { ResponseStatistics, VersionStatistics } from '@nereid/protocol';
 import { failedRequests, type ModelStatistics } from './model-statistics.ts';
 import type { ResponseCounts } from './response-counts.ts';
 
-const NONE: DurationStatistics = { count: 0, ns: 0 };
-
 /** What has been counted of a version, as gateways are told it (extension_statistics.md). */
 export function versionStatistics(name: string, version: string, counted: ModelStatistics): VersionStatistics {
-  // Without a response cache each successful request was computed.
   const { success } = counted;
+  // What callers answered by answers that they had kept never ran.
+  const computed = success - counted.cacheHits;
   return {
     name,
     version,
@@ -18,11 +17,11 @@ export function versionStatistics(name: string, version: string, counted: ModelS
       success: { count: success, ns: counted.requestNs },
       fail: { count: failedRequests(counted.failure), ns: counted.failNs },
       queue: { count: success, ns: counted.queueNs },
-      computeInput: { count: success, ns: counted.inputNs },
-      computeInfer: { count: success, ns: counted.inferNs },
-      computeOutput: { count: success, ns: counted.outputNs },
-      cacheHit: NONE,
-      cacheMiss: NONE,
+      computeInput: { count: computed, ns: counted.inputNs },
+      computeInfer: { count: computed, ns: counted.inferNs },
+      computeOutput: { count: computed, ns: counted.outputNs },
+      cacheHit: { count: counted.cacheHits, ns: counted.hitNs },
+      cacheMiss: { count: counted.cacheMisses, ns: counted.missNs },
     },
     responses: counted.responses.map(responseStatistics),
     batches: [...counted.batches]

@@ -10,6 +10,7 @@ export {
   isWholeRequest,
 } from './blob.ts';
 export { bytesElements, ELEMENT_LENGTH_BYTES, encodeBytesElements } from './bytes-elements.ts';
+export type { CachedMessage, CachedTime } from './cached-message.ts';
 export { classifyOutputs } from './classify.ts';
 export { DATATYPE_BYTES, type Datatype } from './datatype.ts';
 export { bytesOf, ELEMENT_ARRAYS, type ElementArray, INT64_MAX } from './element-array.ts';

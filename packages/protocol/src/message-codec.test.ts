@@ -75,6 +75,7 @@ const timing = fc.record({ waitNs: duration, inputNs: duration, inferNs: duratio
 const addressed = { model: name, epoch };
 
 const counts = fc.record({ count: fc.maxSafeNat(), ns: duration });
+const cachedTimes = fc.record({ ns: fc.maxSafeNat(), us: fc.maxSafeNat() });
 const computes = { computeInput: counts, computeInfer: counts, computeOutput: counts };
 const responses = fc.record({
   answers: fc.array(fc.record({ count: fc.nat(), inferNs: duration, outputNs: duration }), { maxLength: 3 }),
@@ -302,6 +303,17 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
   }),
   list: fc.record({ kind: fc.constant('list' as const), ...addressed, id: name, after: text, limit: fc.nat() }),
   evict: fc.record({ kind: fc.constant('evict' as const), ...addressed, id: name, session: text }),
+  cached: fc.record({
+    kind: fc.constant('cached' as const),
+    ...addressed,
+    version: name,
+    hits: fc.nat(),
+    hitRequest: cachedTimes,
+    hitQueue: cachedTimes,
+    hitLookup: cachedTimes,
+    misses: fc.nat(),
+    miss: cachedTimes,
+  }),
   listed: fc.record({
     kind: fc.constant('listed' as const),
     model: name,

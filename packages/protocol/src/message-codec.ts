@@ -47,6 +47,7 @@ const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
   evict: 18,
   listed: 19,
   echo: 20,
+  cached: 21,
 };
 const KINDS = new Map(Object.entries(KIND_NUMBERS).map(([kind, number]) => [number, kind as MessageKind]));
 

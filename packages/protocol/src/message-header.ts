@@ -12,6 +12,7 @@ import {
   type CarriedRequest,
   type CarriedTensor,
 } from './blob.ts';
+import type { CachedTime } from './cached-message.ts';
 import { isDatatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorCode, type ErrorInfo } from './error.ts';
 import { frameError, takeBytes } from './frame-body.ts';
@@ -237,6 +238,7 @@ const versionStatistics: FrameReader<VersionStatistics> = (value, body) => {
 };
 
 const place = record<SequencePlace>({ worker: text, instance: count, instanceName: text, slot: count });
+const cachedTime = record<CachedTime>({ ns: count, us: count });
 const listed = record<ListedSequence>({
   version: text,
   session: text,
@@ -341,4 +343,16 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
   list: record({ kind: kindOf('list'), model: text, epoch, id: text, after: text, limit: count }),
   evict: record({ kind: kindOf('evict'), model: text, epoch, id: text, session: text }),
   listed: record({ kind: kindOf('listed'), model: text, id: text, sequences: list(listed), more: flag }),
+  cached: record({
+    kind: kindOf('cached'),
+    model: text,
+    epoch,
+    version: text,
+    hits: count,
+    hitRequest: cachedTime,
+    hitQueue: cachedTime,
+    hitLookup: cachedTime,
+    misses: count,
+    miss: cachedTime,
+  }),
 };

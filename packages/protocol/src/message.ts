@@ -4,6 +4,7 @@
  * to another process `message-codec.ts` turns it into a frame.
  */
 import type { CarriedOutcome, CarriedRequest } from './blob.ts';
+import type { CachedMessage } from './cached-message.ts';
 import type { ErrorInfo } from './error.ts';
 import type { CountedMessage, CountMessage, EvictMessage, ListedMessage, ListMessage } from './question-messages.ts';
 
@@ -385,7 +386,8 @@ export type Message =
   | CountedMessage
   | ListMessage
   | EvictMessage
-  | ListedMessage;
+  | ListedMessage
+  | CachedMessage;
 
 export type MessageKind = Message['kind'];
 

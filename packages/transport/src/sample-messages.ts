@@ -178,6 +178,18 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
       },
     ],
   },
+  cached: {
+    kind: 'cached',
+    model: 'm',
+    epoch: EPOCH,
+    version: '3',
+    hits: 2,
+    hitRequest: { ns: 9_500, us: 8 },
+    hitQueue: { ns: 4_500, us: 3 },
+    hitLookup: { ns: 3_500, us: 2 },
+    misses: 1,
+    miss: { ns: 7_500, us: 7 },
+  },
   list: { kind: 'list', model: 'm', epoch: EPOCH, id: 'gw-1:c2', after: 'gw-1:7', limit: 100 },
   evict: { kind: 'evict', model: 'm', epoch: EPOCH, id: 'gw-1:c3', session: 'gw-1:7' },
   listed: {
