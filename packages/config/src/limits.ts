@@ -29,6 +29,7 @@ export const LIMITS = {
   mailbox_messages_max: 65_536,
   mailbox_bytes_max: 1_073_741_824,
   blob_bytes_max: 1_073_741_824,
+  kept_bytes_max: 1_073_741_824,
   config_bytes_max: 4_194_304,
   labels_bytes_max: 16_777_216,
   models_max: 65_536,
@@ -88,6 +89,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   mailbox_bytes_max: "Bytes of unread messages in one process's mailbox; more are refused as a full queue.",
   blob_bytes_max:
     'Bytes of large tensors that one process has put down for others to fetch; more are refused as a full queue.',
+  kept_bytes_max:
+    'Bytes of outputs that one worker keeps in its memory for the next steps of ensembles; beyond it they travel as other large tensors do.',
   config_bytes_max: 'A `config.pbtxt`, or the config text of a message.',
   labels_bytes_max: 'A labels file.',
   models_max: 'Models over all repositories.',

@@ -33,11 +33,19 @@ export function fakeLane() {
       letGo: (list) => {
         for (const tensor of list) tensors.kept.delete(tensor);
       },
+      discard: (list) => {
+        for (const tensor of list) tensors.kept.delete(tensor);
+      },
+      put: async () => undefined,
     },
-    open(id, receive) {
-      const mailbox = inner.open(id, (messages) => {
-        if (!dead.has(id)) receive(messages);
-      });
+    open(id, receive, options) {
+      const mailbox = inner.open(
+        id,
+        (messages) => {
+          if (!dead.has(id)) receive(messages);
+        },
+        options,
+      );
       return {
         ...mailbox,
         send(to, message, refused) {

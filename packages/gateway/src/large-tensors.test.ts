@@ -27,6 +27,8 @@ async function gatewayWithTensors() {
       rewrite: (tensors) => void rewritten.push(...tensors),
       keep: () => {},
       letGo: () => {},
+      discard: () => {},
+      put: async () => undefined,
     },
   });
   const sent = () => {

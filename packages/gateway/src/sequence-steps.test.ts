@@ -439,6 +439,8 @@ describe('R22: numbered steps', () => {
       rewrite: (tensors: readonly unknown[]) => void rewritten.push(tensors.length),
       keep: () => {},
       letGo: () => {},
+      discard: () => {},
+      put: async () => undefined,
     };
     const { ask, answer, came, coordinator, flush, pass, outcomes, gateway } = await begin({
       largeTensors,
@@ -518,7 +520,14 @@ describe('R29: the inputs of steps', () => {
     const rewritten: number[] = [];
     const note = (list: number[]) => (tensors: readonly { readonly shape: readonly number[] }[]) =>
       void list.push(...tensors.map(({ shape }) => shape[0] ?? 0));
-    const largeTensors = { release: note(released), rewrite: note(rewritten), keep: () => {}, letGo: () => {} };
+    const largeTensors = {
+      release: note(released),
+      rewrite: note(rewritten),
+      keep: () => {},
+      letGo: () => {},
+      discard: () => {},
+      put: async () => undefined,
+    };
     return { ...(await begin({ largeTensors })), released, rewritten };
   }
 

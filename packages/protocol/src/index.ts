@@ -48,6 +48,7 @@ export {
 export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
 export { jobStep } from './job-step.ts';
 export type { JsonScalar } from './json-reader.ts';
+export type { KeptAction, KeptMessage, PutMessage, PutTensor } from './kept-messages.ts';
 export type { ListedSequence, SequencePlace } from './listed-sequence.ts';
 export {
   type AnswerTimes,

@@ -4,6 +4,7 @@ import { BLOB_PLACES, type BlobTensor, type CarriedOutcome, type CarriedRequest 
 import { DATATYPE_BYTES, type Datatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorCode, NereidError } from './error.ts';
 import type { Parameters } from './infer.ts';
+import { KEPT_ACTIONS } from './kept-messages.ts';
 import { ENTRY_RESULTS, type Message, type MessageKind, OTHER_RESPONSES } from './message.ts';
 import { decodeMessage, encodeMessage, FRAME_VERSION } from './message-codec.ts';
 import type { Tensor } from './tensor.ts';
@@ -25,15 +26,13 @@ const tensor: fc.Arbitrary<Tensor> = fc.record({
   shape: fc.array(fc.maxSafeNat(), { maxLength: 4 }),
   data: fc.uint8Array({ maxLength: 40 }).map((bytes) => new Uint8Array(bytes)),
 });
+const blobId = fc.stringMatching(/^[\w-]{1,128}$/);
+const blobRef = fc.record({ place: fc.constantFrom(...BLOB_PLACES), id: blobId, bytes: fc.maxSafeNat() });
 const blobTensor: fc.Arbitrary<BlobTensor> = fc.record({
   name,
   datatype: fc.constantFrom(...(Object.keys(DATATYPE_BYTES) as Datatype[])),
   shape: fc.array(fc.maxSafeNat(), { maxLength: 4 }),
-  blob: fc.record({
-    place: fc.constantFrom(...BLOB_PLACES),
-    id: fc.stringMatching(/^[\w-]{1,128}$/),
-    bytes: fc.maxSafeNat(),
-  }),
+  blob: blobRef,
 });
 const tensors = fc.array(fc.oneof(tensor, blobTensor), { maxLength: 3 });
 const names = fc.array(name, { maxLength: 3 });
@@ -195,6 +194,20 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
   }),
   describe: fc.record({ kind: fc.constant('describe' as const), ...addressed, askedAt: duration }),
   echo: fc.record({ kind: fc.constant('echo' as const), model: name, sentUs: duration }),
+  kept: fc.record({
+    kind: fc.constant('kept' as const),
+    model: name,
+    id: name,
+    action: fc.constantFrom(...KEPT_ACTIONS),
+    ids: fc.array(blobId, { maxLength: 3 }),
+    replyTo: name,
+  }),
+  put: fc.record({
+    kind: fc.constant('put' as const),
+    model: name,
+    id: name,
+    tensors: fc.array(fc.record({ id: blobId, blob: fc.option(blobRef) }), { maxLength: 3 }),
+  }),
   described: fc.record({
     kind: fc.constant('described' as const),
     model: name,

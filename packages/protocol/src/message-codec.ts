@@ -48,6 +48,8 @@ const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
   listed: 19,
   echo: 20,
   cached: 21,
+  kept: 22,
+  put: 23,
 };
 const KINDS = new Map(Object.entries(KIND_NUMBERS).map(([kind, number]) => [number, kind as MessageKind]));
 

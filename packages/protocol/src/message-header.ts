@@ -30,6 +30,7 @@ import {
   text,
 } from './frame-reader.ts';
 import type { InferResponse, Parameters, ParameterValue } from './infer.ts';
+import { KEPT_ACTIONS, type PutTensor } from './kept-messages.ts';
 import type { ListedSequence, SequencePlace } from './listed-sequence.ts';
 import {
   type BatchTiming,
@@ -81,6 +82,13 @@ const readParameters: FrameReader<Parameters> = (value, body) => {
 const TENSOR_MEMBERS = 4;
 const BLOB_TENSOR_MEMBERS = 6;
 
+const blobId: FrameReader<string> = (value, body) => {
+  if (!BLOB_ID.test(text(value, body))) throw frameError('name of a blob expected');
+  return value as string;
+};
+
+const readBlob = record<BlobRef>({ place: oneOf(BLOB_PLACES), id: blobId, bytes: count });
+
 const readTensor: FrameReader<CarriedTensor> = (value, body) => {
   if (!Array.isArray(value)) throw frameError('tensor expected');
   const [name, datatype, shape, byteLength, place, id] = value;
@@ -88,9 +96,7 @@ const readTensor: FrameReader<CarriedTensor> = (value, body) => {
   const described = { name: text(name, body), datatype, shape: list(count)(shape, body) };
   if (value.length === TENSOR_MEMBERS) return { ...described, data: takeBytes(count(byteLength, body), body) };
   if (value.length !== BLOB_TENSOR_MEMBERS) throw frameError('tensor expected');
-  if (!BLOB_ID.test(text(id, body))) throw frameError('name of a blob expected');
-  const blob: BlobRef = { place: oneOf(BLOB_PLACES)(place, body), id, bytes: count(byteLength, body) };
-  return { ...described, blob } satisfies BlobTensor;
+  return { ...described, blob: readBlob({ place, id, bytes: byteLength }, body) } satisfies BlobTensor;
 };
 
 const epoch = record<Epoch>({ number: integer, owner: text });
@@ -237,6 +243,7 @@ const versionStatistics: FrameReader<VersionStatistics> = (value, body) => {
   return queue === undefined ? members : { ...members, queue: queueStatistics(queue, body) };
 };
 
+const putTensor = record<PutTensor>({ id: blobId, blob: nullable(readBlob) });
 const place = record<SequencePlace>({ worker: text, instance: count, instanceName: text, slot: count });
 const cachedTime = record<CachedTime>({ ns: count, us: count });
 const listed = record<ListedSequence>({
@@ -355,4 +362,13 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     misses: count,
     miss: cachedTime,
   }),
+  kept: record({
+    kind: kindOf('kept'),
+    model: text,
+    id: text,
+    action: oneOf(KEPT_ACTIONS),
+    ids: list(blobId),
+    replyTo: text,
+  }),
+  put: record({ kind: kindOf('put'), model: text, id: text, tensors: list(putTensor) }),
 };

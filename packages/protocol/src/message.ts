@@ -6,6 +6,7 @@
 import type { CarriedOutcome, CarriedRequest } from './blob.ts';
 import type { CachedMessage } from './cached-message.ts';
 import type { ErrorInfo } from './error.ts';
+import type { KeptMessage, PutMessage } from './kept-messages.ts';
 import type { CountedMessage, CountMessage, EvictMessage, ListedMessage, ListMessage } from './question-messages.ts';
 
 /** `gw-…`, `co-…`, `wk-…`: a role and random letters, new at each start. */
@@ -387,7 +388,9 @@ export type Message =
   | ListMessage
   | EvictMessage
   | ListedMessage
-  | CachedMessage;
+  | CachedMessage
+  | KeptMessage
+  | PutMessage;
 
 export type MessageKind = Message['kind'];
 

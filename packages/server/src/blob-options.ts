@@ -1,11 +1,8 @@
 import { DEFAULTS, LIMITS, type ModelRecord } from '@nereid/config';
-import { senderOf } from '@nereid/protocol';
+import { type Message, type ProcessId, senderOf } from '@nereid/protocol';
 import { type Clock, type Log, newProcessId } from '@nereid/runtime';
-import { type BlobFiles, type BlobOptions, type Directory, openBlobFiles } from '@nereid/transport';
+import { type BlobFiles, type BlobOptions, type Directory, openBlobFiles, type ProcessRecord } from '@nereid/transport';
 import type { RedisOptions } from './server-options.ts';
-
-/** Whose mailboxes answers come to. */
-const ANSWERED = ['gateway', 'coordinator', 'caller'] as const;
 
 interface BlobParts {
   readonly redis: RedisOptions;
@@ -29,16 +26,26 @@ export function blobOptions(parts: BlobParts): BlobOptions {
     ...common,
     files,
     filesReach(to, message) {
-      // A request may come to any worker, also after a first one died. An answer has one reader, and an owner
-      // that passes it on renews what it holds.
-      const answered = ANSWERED.flatMap((role) => directory.processes(role));
-      const readers =
-        message.kind === 'response'
-          ? answered.filter(({ id }) => id === to || id === senderOf(message.id))
-          : directory.processes('worker');
+      const readers = readersOf(directory, to, message);
       return readers.length > 0 && readers.every(({ blobHost }) => blobHost === files.host);
     },
   };
+}
+
+/**
+ * Who may read the large tensors of a message, or renew them. A request may come to any worker, also after a first one
+ * died. An answer has one reader, and an owner that passes it on renews what it holds; but a caller may give what it
+ * gets to any worker, as an input of the next step, or to any gateway, as an output of its ensemble.
+ */
+function readersOf(directory: Directory<ModelRecord>, to: ProcessId, message: Message): readonly ProcessRecord[] {
+  const callers = directory.processes('caller');
+  const workers = directory.processes('worker');
+  if (message.kind === 'put') return [...workers, ...callers.filter(({ id }) => id === to)];
+  if (message.kind !== 'response') return workers;
+  const others = [...directory.processes('gateway'), ...directory.processes('coordinator')];
+  const sender = senderOf(message.id);
+  if (callers.some(({ id }) => id === to || id === sender)) return [...callers, ...workers, ...others];
+  return others.filter(({ id }) => id === to || id === sender);
 }
 
 function sharedFiles({ redis, prefix, clock, log }: BlobParts): BlobFiles | undefined {

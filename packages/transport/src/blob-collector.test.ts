@@ -1,14 +1,20 @@
 import type { BlobRef, CarriedTensor, Message } from '@nereid/protocol';
 import { expect, test } from 'vitest';
 import { createCollector } from './blob-collector.ts';
+import type { MailboxOptions } from './mailbox.ts';
 import { forEachTensor, withTensors } from './message-tensors.ts';
 import { sampleMessage } from './sample-messages.ts';
 
 const stale = (id: string): Message => ({ kind: 'stale', model: 'm', id, known: null });
 
 /** A message of that kind whose every tensor is the blob. */
-function naming(kind: 'infer' | 'execute' | 'response', id: string, bytes = 4): Message {
-  const blob: BlobRef = { place: 'redis', id, bytes };
+function naming(
+  kind: 'infer' | 'execute' | 'response',
+  id: string,
+  bytes = 4,
+  place: BlobRef['place'] = 'redis',
+): Message {
+  const blob: BlobRef = { place, id, bytes };
   return withTensors(sampleMessage(kind), ({ name }) => ({ name, datatype: 'UINT8', shape: [bytes], blob }));
 }
 
@@ -19,7 +25,7 @@ const tensorsOf = (message: Message) => {
 };
 
 /** A collector whose reads end when the test says so. */
-function collecting(id = 'gw-1') {
+function collecting(id = 'gw-1', options?: MailboxOptions) {
   const received: Message[] = [];
   const reads: { readonly id: string; readonly take: boolean; end(data: Uint8Array | undefined): void }[] = [];
   const collect = createCollector(
@@ -28,6 +34,7 @@ function collecting(id = 'gw-1') {
       read: ({ id }, take) => new Promise((end) => void reads.push({ id, take, end })),
     },
     (messages) => void received.push(...messages),
+    options,
   );
   return { collect, received, reads };
 }
@@ -48,6 +55,26 @@ test("an answer that an owner only passes on stays as it is: its blobs are its r
   const messages = [naming('response', 'a')];
   expect(collect(messages)).toBeUndefined();
   expect(received).toEqual(messages);
+  expect(reads).toEqual([]);
+});
+
+test('a mailbox that carries gets answers as they are, and batches with their data', async () => {
+  const { collect, received, reads } = collecting('gw-1', { carries: true });
+  const answer = naming('response', 'a');
+  expect(collect([answer])).toBeUndefined();
+  expect(received).toEqual([answer]);
+  const batch = collect([naming('execute', 'b')]);
+  await turn();
+  expect(new Set(reads.map(({ id }) => id))).toEqual(new Set(['b']));
+  for (const { end } of reads) end(DATA);
+  await batch;
+});
+
+test.each(['execute', 'response'] as const)('what a worker keeps is not looked for (%s)', (kind) => {
+  const { collect, received, reads } = collecting();
+  const message = naming(kind, 'wk-1-4', 4, 'worker');
+  expect(collect([message])).toBeUndefined();
+  expect(received).toEqual([message]);
   expect(reads).toEqual([]);
 });
 

@@ -7,6 +7,7 @@ import {
   type ProcessId,
 } from '@nereid/protocol';
 import type { BlobStore } from './blob-store.ts';
+import type { MailboxOptions } from './mailbox.ts';
 import { forEachTensor, withTensors } from './message-tensors.ts';
 
 /** About how many bytes are fetched at a time before they are handed on. */
@@ -23,21 +24,28 @@ export type Collector = (messages: readonly Message[]) => Promise<void> | undefi
  * tensors, and so does an answer that they only pass on. A blob that is gone stays a BlobTensor.
  *
  * An answer's blobs have this one reader, so reading deletes them, also of answers that nobody waits
- * for any more (docs/protocol.md R30).
+ * for any more (docs/protocol.md R30). A mailbox that carries gets its answers as they are. What a worker keeps in its
+ * memory is no blob: only that worker can look for it (R40).
  */
-export function createCollector(id: ProcessId, blobs: Pick<BlobStore, 'read'>, receive: Receive): Collector {
+export function createCollector(
+  id: ProcessId,
+  blobs: Pick<BlobStore, 'read'>,
+  receive: Receive,
+  { carries = false }: MailboxOptions = {},
+): Collector {
+  const reads: Reads = { id, carries };
   let tail: Promise<void> | undefined;
 
   const handOn = async (messages: readonly Message[]) => {
-    for (const group of groups(id, messages)) {
-      const whole = await fetched(id, blobs, group);
+    for (const group of groups(reads, messages)) {
+      const whole = await fetched(reads, blobs, group);
       // In a turn of its own: what the receiver throws is not the lane's.
       queueMicrotask(() => receive(whole));
     }
   };
 
   return (messages) => {
-    if (tail === undefined && !messages.some((message) => hasBlobs(id, message))) {
+    if (tail === undefined && !messages.some((message) => hasBlobs(reads, message))) {
       receive(messages);
       return undefined;
     }
@@ -52,22 +60,27 @@ export function createCollector(id: ProcessId, blobs: Pick<BlobStore, 'read'>, r
 
 const NONE: readonly BlobTensor[] = [];
 
+/** What a mailbox is to read. */
+interface Reads extends Required<MailboxOptions> {
+  readonly id: ProcessId;
+}
+
 /** Those of the message's tensors that are blobs and that the process is to read. */
-function blobTensors(id: ProcessId, message: Message): readonly BlobTensor[] {
-  if (message.kind !== 'execute' && message.kind !== 'response') return NONE;
+function blobTensors({ id, carries }: Reads, message: Message): readonly BlobTensor[] {
+  if (message.kind !== 'execute' && (message.kind !== 'response' || carries)) return NONE;
   let found = NONE;
   forEachTensor(message, (tensor) => {
-    if (isBlobTensor(tensor)) found = [...found, tensor];
+    if (isBlobTensor(tensor) && tensor.blob.place !== 'worker') found = [...found, tensor];
   });
   return found === NONE || message.kind === 'execute' || isAnswerFor(message.id, id) ? found : NONE;
 }
 
-function hasBlobs(id: ProcessId, message: Message): boolean {
-  return blobTensors(id, message) !== NONE;
+function hasBlobs(reads: Reads, message: Message): boolean {
+  return blobTensors(reads, message) !== NONE;
 }
 
 /** Parts of the list, each of about FETCH_BYTES_GOAL. */
-function groups(id: ProcessId, messages: readonly Message[]): readonly (readonly Message[])[] {
+function groups(reads: Reads, messages: readonly Message[]): readonly (readonly Message[])[] {
   const made: Message[][] = [];
   let bytes = Number.POSITIVE_INFINITY;
   for (const message of messages) {
@@ -76,13 +89,13 @@ function groups(id: ProcessId, messages: readonly Message[]): readonly (readonly
       bytes = 0;
     }
     made.at(-1)?.push(message);
-    for (const { blob } of blobTensors(id, message)) bytes += blob.bytes;
+    for (const { blob } of blobTensors(reads, message)) bytes += blob.bytes;
   }
   return made;
 }
 
 async function fetched(
-  id: ProcessId,
+  reads: Reads,
   blobs: Pick<BlobStore, 'read'>,
   messages: readonly Message[],
 ): Promise<readonly Message[]> {
@@ -93,11 +106,11 @@ async function fetched(
     if (data !== undefined) whole.set(tensor, { name, datatype, shape, data });
   };
   const fetches = messages.flatMap((message) =>
-    blobTensors(id, message).map((tensor) => fetch(tensor, message.kind === 'response')),
+    blobTensors(reads, message).map((tensor) => fetch(tensor, message.kind === 'response')),
   );
   if (fetches.length === 0) return messages;
   await Promise.all(fetches);
   return messages.map((message) =>
-    hasBlobs(id, message) ? withTensors(message, (tensor) => whole.get(tensor) ?? tensor) : message,
+    hasBlobs(reads, message) ? withTensors(message, (tensor) => whole.get(tensor) ?? tensor) : message,
   );
 }

@@ -255,4 +255,43 @@ describe('blob store', () => {
     expect([...files.values()]).toEqual([300]);
     expect(clock.liveTimers).toBe(0);
   });
+
+  test('a name of another process is renewed until it is let go, and discarding deletes it', () => {
+    const { store: made, clock, files, keys, renewed } = store();
+    const named = (place: BlobRef['place'], id: string): CarriedTensor => ({
+      ...{ name: 'A', datatype: 'UINT8', shape: [4] },
+      blob: { place, id, bytes: 4 },
+    });
+    files.set('f', 4);
+    keys.set('r', 4);
+    const tensors = [named('file', 'f'), named('redis', 'r'), named('worker', 'wk-1-1')];
+    made.keep(tensors);
+    clock.advanceUs((TTL_MS * 1000) / 2);
+    expect(renewed).toEqual(['f', 'r']);
+    made.letGo(tensors);
+    clock.advanceUs(TTL_MS * 1000);
+    expect(renewed).toEqual(['f', 'r']);
+    made.discard(tensors);
+    expect([...files.keys(), ...keys.keys()]).toEqual([]);
+  });
+
+  test('what is put down for others goes where all who may read it look, and anew where everybody does', async () => {
+    const { store: made, files, keys, state } = store();
+    const put = (anew: boolean) => made.put(tensor(LIMIT), 'ca-1', sampleMessage('put'), anew);
+    expect(await put(false)).toMatchObject({ place: 'file', bytes: LIMIT });
+    expect(await put(true)).toMatchObject({ place: 'redis', bytes: LIMIT });
+    state.reach = false;
+    expect(await put(false)).toMatchObject({ place: 'redis' });
+    expect([files.size, keys.size, made.bytes]).toEqual([1, 2, 3 * LIMIT]);
+  });
+
+  test('what finds no room is not put down, and counts for nothing', async () => {
+    const { store: made, state } = store({ files: undefined });
+    state.stored = 'full';
+    expect(await made.put(tensor(LIMIT), 'ca-1', sampleMessage('put'), false)).toBeUndefined();
+    expect(made.bytes).toBe(0);
+    state.stored = 'stored';
+    expect(await made.put(tensor(2_000), 'ca-1', sampleMessage('put'), false)).toBeUndefined();
+    expect(made.bytes).toBe(0);
+  });
 });

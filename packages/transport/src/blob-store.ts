@@ -1,7 +1,16 @@
-import type { BlobRef, CarriedTensor, Message, ProcessId, Tensor } from '@nereid/protocol';
+import {
+  type BlobRef,
+  type BlobTensor,
+  type CarriedTensor,
+  isBlobTensor,
+  type Message,
+  type ProcessId,
+  type Tensor,
+} from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
 import type { BlobFiles } from './blob-files.ts';
 import type { RedisBlobs, Stored } from './blob-redis.ts';
+import type { LargeTensors } from './mailbox.ts';
 import { forEachTensor } from './message-tensors.ts';
 import { REDIS_VALUE_BYTES_MAX } from './redis-connection.ts';
 
@@ -53,14 +62,9 @@ export interface Detached {
  * out. A file's bytes count until it is gone; a key's until its time is over, or Redis says that it is
  * gone, which is asked when the bound comes near.
  */
-export interface BlobStore {
+export interface BlobStore extends LargeTensors {
   /** Puts down what is large in the message, or says that there is no room. Undefined where nothing is large. */
   detach(to: ProcessId, message: Message): Detached | 'full' | undefined;
-  release(tensors: readonly CarriedTensor[]): void;
-  rewrite(tensors: readonly CarriedTensor[]): void;
-  /** Renews blobs of other processes until `letGo`. */
-  keep(tensors: readonly CarriedTensor[]): void;
-  letGo(tensors: readonly CarriedTensor[]): void;
   /** What a blob holds; undefined where it is gone. `take` deletes it. */
   read(ref: BlobRef, take: boolean): Uint8Array | undefined | Promise<Uint8Array | undefined>;
   /** Bytes of blobs that are not known to be gone. */
@@ -69,13 +73,13 @@ export interface BlobStore {
   close(): void;
 }
 
-interface LargeTensor {
+interface FoundTensor {
   readonly tensor: Tensor;
   /** It may be sent again, and `release` will be called. */
   readonly keep: boolean;
 }
 
-const NONE: readonly LargeTensor[] = [];
+const NONE: readonly FoundTensor[] = [];
 
 interface OwnedBlob {
   readonly ref: BlobRef;
@@ -93,7 +97,7 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
   const fileless = new WeakSet<Tensor>();
   const given = new Map<BlobRef, { readonly untilUs: number }>();
   /** Of other processes, held here. */
-  const kept = new Set<BlobRef>();
+  const kept = new Map<string, BlobRef>();
   let bytes = 0;
   let written = 0;
   let timer: Timer | undefined;
@@ -104,9 +108,10 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
     if (given.delete(ref)) bytes -= ref.bytes;
   };
 
+  /** What a worker keeps is not here. */
   const remove = ({ place, id }: BlobRef) => {
     if (place === 'file') files?.remove(id);
-    else redis.remove([id]);
+    else if (place === 'redis') redis.remove([id]);
   };
 
   /** What has been taken, or has run out, counts no more. */
@@ -156,7 +161,7 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
   const isLarge = (tensor: CarriedTensor): tensor is Tensor =>
     'data' in tensor && tensor.data.byteLength >= inlineBytesMax;
 
-  const largeTensors = (message: Message): readonly LargeTensor[] => {
+  const largeTensors = (message: Message): readonly FoundTensor[] => {
     let found = NONE;
     forEachTensor(message, (tensor, replyTo) => {
       // Only who sent a request says when it is over.
@@ -202,7 +207,7 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
 
   const tick = () => {
     const keys: string[] = [];
-    for (const ref of [...kept, ...[...owned.values()].map(({ ref }) => ref)]) {
+    for (const ref of [...kept.values(), ...[...owned.values()].map(({ ref }) => ref)]) {
       if (ref.place === 'file') files?.renew(ref.id);
       else keys.push(ref.id);
     }
@@ -252,12 +257,27 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
       }
     },
     keep(tensors) {
-      for (const tensor of tensors) if ('blob' in tensor) kept.add(tensor.blob);
+      for (const tensor of tensors) if (isNamed(tensor)) kept.set(tensor.blob.id, tensor.blob);
     },
     letGo(tensors) {
-      for (const tensor of tensors) if ('blob' in tensor) kept.delete(tensor.blob);
+      for (const tensor of tensors) if (isNamed(tensor)) kept.delete(tensor.blob.id);
+    },
+    discard(tensors) {
+      for (const tensor of tensors) {
+        if (!isNamed(tensor)) continue;
+        kept.delete(tensor.blob.id);
+        remove(tensor.blob);
+      }
+    },
+    async put(tensor, to, message, anew) {
+      const made = put(tensor, false, !anew && files !== undefined && parts.filesReach(to, message));
+      if (made === 'full') return undefined;
+      if (made.stored === undefined || (await made.stored) === 'stored') return made.ref;
+      takeBack([made.ref]);
+      return undefined;
     },
     read(ref, take) {
+      if (ref.place === 'worker') return undefined;
       return ref.place === 'file' ? files?.read(ref.id, ref.bytes, take) : redis.read(ref, take);
     },
     get bytes() {
@@ -269,6 +289,11 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
       redis.close();
     },
   };
+}
+
+/** Another process has put it down. */
+function isNamed(tensor: CarriedTensor): tensor is BlobTensor {
+  return isBlobTensor(tensor) && tensor.blob.place !== 'worker';
 }
 
 async function worst(uploads: readonly Promise<Stored>[]): Promise<Stored> {

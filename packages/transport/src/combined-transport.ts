@@ -10,10 +10,10 @@ import type { RedisTransport } from './redis-transport.ts';
 export function createCombinedTransport(local: Transport, remote: RedisTransport): Transport {
   const here = new Set<string>();
   return {
-    open(id, receive): Mailbox {
-      const collect = remote.collector(id, receive);
+    open(id, receive, options): Mailbox {
+      const collect = remote.collector(id, receive, options);
       const near = local.open(id, (messages) => void collect(messages));
-      const far = remote.open(id, receive);
+      const far = remote.open(id, receive, options);
       here.add(id);
       return {
         id,

@@ -10,7 +10,7 @@ export type { KeptTotal, KeptTotals } from './kept-totals.ts';
 export { createLocalDirectory } from './local-directory.ts';
 export { createLocalResources } from './local-resources.ts';
 export { createLocalTransport } from './local-transport.ts';
-export type { LargeTensors, Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
+export type { LargeTensors, Mailbox, MailboxLimits, MailboxOptions, RefusalReason, Transport } from './mailbox.ts';
 export { messageBytes } from './message-bytes.ts';
 export { checkJobKeys, checkRedis, type RedisCheck, type RedisCheckOptions } from './redis-checks.ts';
 export {

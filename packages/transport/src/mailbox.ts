@@ -1,4 +1,4 @@
-import type { CarriedTensor, Message, ProcessId } from '@nereid/protocol';
+import type { BlobRef, CarriedTensor, Message, ProcessId, Tensor } from '@nereid/protocol';
 
 /** Why a message was not taken: the mailbox is at its limit, or there is none of that name. */
 export type RefusalReason = 'full' | 'gone';
@@ -34,11 +34,23 @@ export interface LargeTensors {
   /** Those of an answer that another process gave and that is held here before it is passed on: they last until `letGo`. */
   keep(tensors: readonly CarriedTensor[]): void;
   letGo(tensors: readonly CarriedTensor[]): void;
+  /** As `letGo` of what nobody will read: it is deleted at once. */
+  discard(tensors: readonly CarriedTensor[]): void;
+  /**
+   * Puts one down for the process `message` goes to, which keeps or discards it, and for every worker; undefined where
+   * there is no room. `anew`: where every process looks, since somebody did not find it.
+   */
+  put(tensor: Tensor, to: ProcessId, message: Message, anew: boolean): Promise<BlobRef | undefined>;
+}
+
+export interface MailboxOptions {
+  /** Answers come with their large tensors as BlobTensors, whose blobs nobody deletes before the reader does. */
+  readonly carries?: boolean;
 }
 
 export interface Transport {
   /** Opens the mailbox of a process; its id must be new. */
-  open(id: ProcessId, receive: (messages: readonly Message[]) => void): Mailbox;
+  open(id: ProcessId, receive: (messages: readonly Message[]) => void, options?: MailboxOptions): Mailbox;
   /**
    * Calls back when messages to or from this process may have been lost with a connection or with a
    * Redis that began anew, once it works again. Never on the local lane. Returns how to stop.

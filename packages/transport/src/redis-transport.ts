@@ -4,7 +4,7 @@ import { type Collector, createCollector } from './blob-collector.ts';
 import { createRedisBlobs } from './blob-redis.ts';
 import { type BlobOptions, createBlobStore } from './blob-store.ts';
 import { createInterruptions } from './interruptions.ts';
-import type { LargeTensors, Mailbox, MailboxLimits, RefusalReason, Transport } from './mailbox.ts';
+import type { LargeTensors, Mailbox, MailboxLimits, MailboxOptions, RefusalReason, Transport } from './mailbox.ts';
 import type { NextTurn } from './next-turn.ts';
 import type { RedisConnector } from './redis-connection.ts';
 import { type Inbox, openInbox } from './redis-inbox.ts';
@@ -41,7 +41,7 @@ export interface RedisTransport extends Transport {
   /** Of what was put down here for others and is not known to be gone. */
   readonly blobBytes: number;
   /** What hands messages to that process on once their data are here, for those that come by another lane. */
-  collector(id: ProcessId, receive: (messages: readonly Message[]) => void): Collector;
+  collector(id: ProcessId, receive: (messages: readonly Message[]) => void, options?: MailboxOptions): Collector;
   /** Resolves once Redis knows each mailbox opened here: only then should others hear of the process. */
   opened(): Promise<void>;
 }
@@ -113,13 +113,18 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
   };
 
   return {
-    open(id, receive): Mailbox {
+    open(id, receive, options): Mailbox {
       if (closed) throw new NereidError('INTERNAL', `mailbox ${id}: the transport is closed`);
       if (inboxes.has(id)) throw new NereidError('INTERNAL', `mailbox ${id} is open already`);
       const inbox = openInbox({
         id,
         // In a turn of its own: what the receiver throws is not the connection's.
-        receive: createCollector(id, blobs, (messages) => queueMicrotask(() => inbox.closed || receive(messages))),
+        receive: createCollector(
+          id,
+          blobs,
+          (messages) => queueMicrotask(() => inbox.closed || receive(messages)),
+          options,
+        ),
         popping: connector.connect(`pop:${id}`),
         commands,
         scripts,
@@ -151,8 +156,8 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
     get blobBytes() {
       return blobs.bytes;
     },
-    largeTensors: { release: blobs.release, rewrite: blobs.rewrite, keep: blobs.keep, letGo: blobs.letGo },
-    collector: (id, receive) => createCollector(id, blobs, receive),
+    largeTensors: blobs,
+    collector: (id, receive, options) => createCollector(id, blobs, receive, options),
     onInterruption: (listener) => interruptions.watch(listener),
     async close() {
       closed = true;

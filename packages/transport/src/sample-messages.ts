@@ -102,6 +102,16 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
   refused: { kind: 'refused', model: 'm', batch: 8, sent: EPOCH, highest: { number: 9, owner: 'co-2' } },
   describe: { kind: 'describe', model: 'm', epoch: EPOCH, askedAt: 99.25 },
   echo: { kind: 'echo', model: 'm', sentUs: 99.25 },
+  kept: { kind: 'kept', model: 'm', id: 'ca-1:p4', action: 'put', ids: ['wk-1-8', 'wk-1-9'], replyTo: 'ca-1' },
+  put: {
+    kind: 'put',
+    model: 'm',
+    id: 'ca-1:p4',
+    tensors: [
+      { id: 'wk-1-8', blob: { place: 'file', id: '12000-bl-7-3', bytes: 4_000_000 } },
+      { id: 'wk-1-9', blob: null },
+    ],
+  },
   described: {
     kind: 'described',
     model: 'm',
