@@ -58,8 +58,17 @@ export async function fetchTarball(tarball) {
   });
 }
 
+/** By file, the downloads that were begun: several samples may be of one package. */
+const downloads = new Map();
+
 /** @returns {Promise<string>} where the file is */
-async function fetchPinned({ requirement, file, sha256, size }, download) {
+function fetchPinned(pinned, download) {
+  const begun = downloads.get(pinned.file) ?? downloadPinned(pinned, download);
+  downloads.set(pinned.file, begun);
+  return begun;
+}
+
+async function downloadPinned({ requirement, file, sha256, size }, download) {
   const path = join(DOWNLOADS, file);
   if (hasSha256(path, sha256)) return path;
   mkdirSync(DOWNLOADS, { recursive: true });

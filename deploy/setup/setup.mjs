@@ -20,15 +20,15 @@ export async function setUp({ mayInstall = setting('CI') === 'true', again = fal
   checkNodeVersion();
   await withSetupLock(async () => {
     // The downloads of the samples and of Redis wait for the network, so they go on beside the rest.
+    const installed = ensurePnpm().then(ensureDependencies);
     const outcomes = await Promise.allSettled([
       (async () => {
-        await ensurePnpm();
-        await ensureDependencies();
+        await installed;
         await ensureGpuLibraries({ again });
         await ensureBuild();
       })(),
       (async () => {
-        await ensureSamples();
+        await ensureSamples(installed);
         await ensureRedis({ mayInstall });
       })(),
     ]);

@@ -63,9 +63,8 @@ export function npmCommand() {
 
 /** The packages of the lockfile. */
 export async function ensureDependencies() {
-  const manifests = [ROOT, ...packageFolders(), join(ROOT, 'examples'), join(ROOT, 'test')].map((folder) =>
-    join(folder, 'package.json'),
-  );
+  const others = ['deploy/models', 'examples', 'test'].map((folder) => join(ROOT, folder));
+  const manifests = [ROOT, ...packageFolders(), ...others].map((folder) => join(folder, 'package.json'));
   const files = [join(ROOT, 'pnpm-lock.yaml'), join(ROOT, 'pnpm-workspace.yaml'), ...manifests.filter(existsSync)];
   const key = hashOf({ texts: [process.platform, process.arch, process.versions.modules], files });
   if (isStamped('dependencies', key) && existsSync(join(ROOT, 'node_modules', '.modules.yaml'))) return;
