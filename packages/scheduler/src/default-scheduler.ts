@@ -21,8 +21,8 @@ export function createDefaultScheduler<R extends QueuedRequest = QueuedRequest>(
   const dispatch = () => {
     const decisions: Decision<R>[] = [];
     while (queue.length > 0 && instances.free > 0) {
-      const instance = instances.take();
       const request = queue.shift();
+      const instance = instances.take(request?.near);
       if (instance === undefined || request === undefined) break;
       decisions.push({ type: 'dispatch', instance, batch: [request], reason: 'single' });
     }

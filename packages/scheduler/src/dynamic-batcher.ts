@@ -132,7 +132,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       if (forming.closed === undefined && instances.mostFree <= options.places_ahead) break;
       const verdict = judge(nowUs, sent > 0);
       if (verdict.type === 'wait') return verdict.untilUs;
-      const instance = instances.take();
+      const instance = instances.take(queue.head?.request.near);
       if (instance === undefined) break;
       decisions.push({ type: 'dispatch', instance, batch: take(verdict.count), reason: verdict.reason });
     }

@@ -1,4 +1,4 @@
-import type { InstanceKey } from './schedule.ts';
+import { type InstanceKey, workerOf } from './schedule.ts';
 
 /** The free places of all instances. */
 export interface InstancePool {
@@ -10,14 +10,21 @@ export interface InstancePool {
   /** Forgets the instance with all its places. */
   drop(instance: InstanceKey): void;
   /**
-   * Takes a place of the instance with the most free ones; among equals of the one used longest
-   * ago, then of the one known longest. So one worker's queue never fills while another is idle.
+   * Takes a place of the instance with the most free ones; among equals of one on the worker `near`, then of the one
+   * used longest ago, then of the one known longest. So one worker's queue never fills while another is idle, whatever
+   * is kept where.
    */
-  take(): InstanceKey | undefined;
+  take(near?: string): InstanceKey | undefined;
+}
+
+interface Places {
+  readonly worker: string;
+  free: number;
+  usedAt: number;
 }
 
 export function createInstancePool(): InstancePool {
-  const places = new Map<InstanceKey, { free: number; usedAt: number }>();
+  const places = new Map<InstanceKey, Places>();
   let free = 0;
   let uses = 0;
   return {
@@ -31,7 +38,7 @@ export function createInstancePool(): InstancePool {
     },
     add(instance) {
       const known = places.get(instance);
-      if (known === undefined) places.set(instance, { free: 1, usedAt: 0 });
+      if (known === undefined) places.set(instance, { worker: workerOf(instance), free: 1, usedAt: 0 });
       else known.free++;
       free++;
     },
@@ -39,15 +46,15 @@ export function createInstancePool(): InstancePool {
       free -= places.get(instance)?.free ?? 0;
       places.delete(instance);
     },
-    take() {
+    take(near) {
       let best: InstanceKey | undefined;
-      let bestPlace: { free: number; usedAt: number } | undefined;
+      let bestPlace: Places | undefined;
       for (const [instance, place] of places) {
         if (place.free === 0) continue;
         const better =
           bestPlace === undefined ||
           place.free > bestPlace.free ||
-          (place.free === bestPlace.free && place.usedAt < bestPlace.usedAt);
+          (place.free === bestPlace.free && isBefore(place, bestPlace, near));
         if (better) {
           best = instance;
           bestPlace = place;
@@ -61,4 +68,12 @@ export function createInstancePool(): InstancePool {
       return best;
     },
   };
+}
+
+function isBefore(place: Places, best: Places, near: string | undefined): boolean {
+  if (near !== undefined && place.worker !== best.worker) {
+    if (place.worker === near) return true;
+    if (best.worker === near) return false;
+  }
+  return place.usedAt < best.usedAt;
 }

@@ -38,10 +38,17 @@ export interface QueuedRequest {
   readonly coming: number;
   /** Undefined where the model keeps no sequences. */
   readonly sequence: SequenceStep | undefined;
+  /** The worker that keeps tensors of it: of instances that are as free as each other, one there is taken. Undefined for none. */
+  readonly near?: string | undefined;
 }
 
 /** An instance as the rules see it: `${worker}/${index}`. */
 export type InstanceKey = string;
+
+/** The worker that has the instance. */
+export function workerOf(instance: InstanceKey): string {
+  return instance.slice(0, instance.lastIndexOf('/'));
+}
 
 export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'arrived'; readonly request: R }

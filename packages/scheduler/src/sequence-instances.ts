@@ -1,5 +1,5 @@
 import type { ReadySteps } from './ready-steps.ts';
-import type { InstanceKey, QueuedRequest } from './schedule.ts';
+import { type InstanceKey, type QueuedRequest, workerOf } from './schedule.ts';
 import type { Lane } from './sequence-session.ts';
 import { createSlotNumbers, type SlotNumbers } from './slot-numbers.ts';
 
@@ -23,7 +23,7 @@ export interface SequenceInstances<R extends QueuedRequest> extends Iterable<Seq
   get(key: InstanceKey): SequenceInstance<R> | undefined;
   /** As it is known, or made. */
   ensure(key: InstanceKey): SequenceInstance<R>;
-  /** Gives the lane the next slot there is; false where there is none. */
+  /** Gives the lane the next slot there is, of the worker that its first step is near to if others are as good; false where there is none. */
   seat(lane: Lane<R>): boolean;
   /** Gives the lane that slot, which nobody has. */
   seatAt(lane: Lane<R>, instance: SequenceInstance<R>, slot: number): void;
@@ -71,11 +71,12 @@ export function createSequenceInstances<R extends QueuedRequest>(
     seat(lane) {
       let best: SequenceInstance<R> | undefined;
       let lowest = Number.POSITIVE_INFINITY;
+      const near = lane.sessions[0]?.steps.first?.value.near;
       for (const instance of instances.values()) {
         if (!isOpen(instance)) continue;
         const slot = instance.numbers.lowestFree;
         if (slot === undefined || slot > lowest) continue;
-        if (slot === lowest && best !== undefined && instance.lanes.size >= best.lanes.size) continue;
+        if (slot === lowest && best !== undefined && !isBefore(instance, best, near)) continue;
         best = instance;
         lowest = slot;
       }
@@ -94,6 +95,19 @@ export function createSequenceInstances<R extends QueuedRequest>(
     },
     forgetUnused,
   };
+}
+
+/** Of two that have the same slot to give: the near one, else the one with fewer sequences. */
+function isBefore<R extends QueuedRequest>(
+  instance: SequenceInstance<R>,
+  best: SequenceInstance<R>,
+  near: string | undefined,
+): boolean {
+  if (near !== undefined) {
+    const isNear = workerOf(instance.key) === near;
+    if (isNear !== (workerOf(best.key) === near)) return isNear;
+  }
+  return instance.lanes.size < best.lanes.size;
 }
 
 /** New sequences may go to it. */
