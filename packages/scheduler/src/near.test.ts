@@ -84,6 +84,7 @@ describe('a sequence', () => {
     createSequenceScheduler({
       slots: 2,
       idle_us: 1_000_000,
+      wantsAnswered: false,
       queue_max,
       createReadySteps: () => createOldestSteps({ rows_max: 2, preferred: [], delay_us: 0 }),
     });
