@@ -1,5 +1,5 @@
 import { DEFAULTS, LIMITS, type ModelRecord } from '@nereid/config';
-import { type ErrorInfo, errorInfo, isNoHolder, NereidError, NOT_EXPLICIT, type ProcessId } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, NereidError, NOT_EXPLICIT, type ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, type Registry } from '@nereid/runtime';
 import {
   type Directory,
@@ -23,7 +23,7 @@ import { createPassOn } from './pass-on.ts';
 import { createReaper } from './reaper.ts';
 import { type Receivers, receive } from './receive.ts';
 import { createRepositoryTell } from './repository-tell.ts';
-import { startupModels } from './startup-models.ts';
+import { startupModels, wantedModels } from './startup-models.ts';
 import { createStatisticsKeeper } from './statistics-keeper.ts';
 import { createStatisticsMetrics, type StatisticsMetrics } from './statistics-metrics.ts';
 import { createTicks, type Ticks } from './ticks.ts';
@@ -178,6 +178,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       largeTensors: parts.transport.largeTensors,
       jobs,
       taken: intake.taken,
+      loadsOnDemand: options.controlMode === 'explicit',
       limitLoads: createAtMost(options.modelLoadThreads ?? DEFAULTS.model_load_threads),
       limits: {
         queue_max: options.queueMax ?? LIMITS.requests_queued_max,
@@ -192,7 +193,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       else if (change.type === 'owner') {
         owner.ownerChanged(change.model);
         if (directory.owner(change.model) === undefined) takeFree();
-      }
+      } else if (change.type === 'record') owner.recordChanged(change.model);
     });
     /** Gateways have sent again by then what was lost. */
     let hasAllUs = 0;
@@ -238,19 +239,12 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     });
   };
 
-  /** With `explicit`, what any coordinator was told to load is wanted of each: its record says so. */
-  const desired = () =>
-    options.controlMode === 'none'
-      ? wanted
-      : new Set([
-          ...wanted,
-          ...directory.records().flatMap(({ name, versions }) => (versions.some(isWanted) ? [name] : [])),
-        ]);
+  const desired = () => wantedModels(options.controlMode, wanted, directory.records());
 
   /** The desired models that nobody owns or minds and that fall to this coordinator now. */
   const freeModels = (owner: Owner): readonly string[] =>
     look.toTake(
-      [...desired()].filter((name) => !owner.minds(name)),
+      desired().filter((name) => !owner.minds(name)),
       clock.nowUs(),
     );
 
@@ -392,8 +386,4 @@ interface Running {
   readonly ticks: Ticks;
   /** Hears no more of directory and transport. */
   readonly unlink: () => void;
-}
-
-function isWanted({ state, reason }: ModelRecord['versions'][number]): boolean {
-  return state === 'READY' || isNoHolder(reason);
 }

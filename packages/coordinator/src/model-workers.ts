@@ -13,6 +13,7 @@ import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
 import {
   goesOnDraining,
+  isEnsemble,
   loadSettled,
   type OwnedModel,
   type Question,
@@ -34,7 +35,7 @@ export interface ModelWorkersParts {
   readonly holderCame: (model: OwnedModel) => void;
 }
 
-/** Tells workers what to hold, and keeps models and queues in line with what they hold. */
+/** Tells workers what to hold, and keeps models and queues in line with what they hold. Of ensembles they hold nothing. */
 export interface ModelWorkers {
   /** `load` goes to every live worker, `unload` to those that were told of the model. */
   tellAll(model: OwnedModel, action: 'load' | 'unload'): void;
@@ -165,6 +166,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
 
   return {
     tellAll(model, action) {
+      if (isEnsemble(model)) return;
       const told = action === 'load' ? live().map(({ id }) => id) : [...model.workers.keys()];
       for (const worker of told) tell(model, worker, action);
       if (action === 'load' && model.signature.sequence !== undefined) {
@@ -206,6 +208,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
       const workers = registered();
       const ids = new Set(workers.map(({ id }) => id));
       for (const model of [...models.values()]) {
+        if (isEnsemble(model)) continue;
         for (const worker of [...model.workers.keys()]) if (!ids.has(worker)) gone(model, worker);
         let came = false;
         for (const { id, draining } of workers) {

@@ -1,5 +1,6 @@
 /** Models at the moment at which a coordinator begins to own them. */
 import {
+  ensembleModels,
   type ModelConfig,
   type ModelRecord,
   type ModelSource,
@@ -8,7 +9,7 @@ import {
 } from '@nereid/config';
 import { type Epoch, ERROR_TABLE, errorInfo, UNLOADED } from '@nereid/protocol';
 import { createScheduler } from '@nereid/scheduler';
-import type { ModelPhase, OwnedModel, OwnedVersion } from './owned-model.ts';
+import { isEnsemble, type ModelPhase, type OwnedModel, type OwnedVersion } from './owned-model.ts';
 
 /** A model to be loaded from its files; `held` is its earlier load. */
 export function loadedModel(source: ModelSource, epoch: Epoch, held: OwnedModel | undefined): OwnedModel {
@@ -24,23 +25,28 @@ export function loadedModel(source: ModelSource, epoch: Epoch, held: OwnedModel 
 
 /**
  * A model as an earlier owner's record says: served where a version is READY, and left unloaded where
- * it was unloaded on purpose, unless it is to be loaded `anew`. Undefined for one that is to be loaded.
+ * it was unloaded on purpose, unless it is to be loaded `anew`. An ensemble that waits for its models is served as far as
+ * they are. Undefined for one that is to be loaded.
  */
 export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean): OwnedModel | undefined {
   const { name, config, labels, contentHash, strategies } = record;
-  const served = record.versions.some(({ state }) => state === 'READY');
+  const served = record.versions.some(({ state }) => state === 'READY') || record.awaitsModels === true;
   if (!served && (anew || record.versions.length === 0 || record.versions.some(({ reason }) => reason !== UNLOADED))) {
     return undefined;
   }
-  const selected = served ? record.versions.filter(({ reason }) => reason !== UNLOADED) : record.versions;
+  const isSelected = ({ reason }: ModelRecord['versions'][number]) =>
+    reason !== UNLOADED || record.awaitsModels === true;
+  const selected = served ? record.versions.filter(isSelected) : record.versions;
   const versions = selected.map(({ version }) => version);
   // Its files are the workers' and not read here.
   const files = { name, directory: '', config, labels, versions, contentHash };
   const source: ModelSource = strategies === undefined ? files : { ...files, strategies };
+  const model = ownedModel(source, epoch, served ? 'serving' : 'unloaded', selected.map(ownedVersion));
   return {
-    ...ownedModel(source, epoch, served ? 'serving' : 'unloaded', selected.map(ownedVersion)),
+    ...model,
     formerVersions: record.versions.map(({ version }) => version).filter((version) => !versions.includes(version)),
-    settling: served,
+    settling: served && !isEnsemble(model),
+    awaitsModels: record.awaitsModels === true,
   };
 }
 
@@ -73,6 +79,7 @@ function ownedModel(
     formerVersions: [],
     settling: false,
     unheld: false,
+    awaitsModels: false,
     workers: new Map(),
     batches: 0,
   };
@@ -85,6 +92,7 @@ export function unsupportedText({ config }: ModelSource): string | undefined {
 }
 
 function refusedByScheduler(config: ModelConfig): string | undefined {
+  if (ensembleModels(config).length > 0) return undefined;
   try {
     createScheduler(config);
     return undefined;

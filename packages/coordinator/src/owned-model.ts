@@ -87,14 +87,21 @@ export interface OwnedModel {
    * model is what its record says.
    */
   settling: boolean;
-  /** At its load no worker took it: loaded again when one comes. */
+  /** At its load no worker took it: loaded again when one comes. Of an ensemble: no worker has one of its models. */
   unheld: boolean;
+  /** An ensemble that is wanted and not served, for what its models are: it is served once they are right. */
+  awaitsModels: boolean;
   /** Processes that were told to hold the model. */
   readonly workers: Map<ProcessId, WorkerView>;
   /** Number of the last batch sent. */
   batches: number;
   /** While its jobs are taken: ends that. */
   dropJobs?: (() => void) | undefined;
+}
+
+/** It runs at its owner: no worker is told of it. */
+export function isEnsemble({ signature }: OwnedModel): boolean {
+  return signature.ensemble !== undefined;
 }
 
 export function modelRecord(model: OwnedModel): ModelRecord {
@@ -110,6 +117,7 @@ export function modelRecord(model: OwnedModel): ModelRecord {
     labels: source.labels,
     versions: [...former, ...selected].sort((a, b) => compareVersions(a.version, b.version)),
     contentHash: source.contentHash,
+    ...(model.awaitsModels ? { awaitsModels: true } : {}),
     ...(gpus === 0 ? {} : { gpus }),
     ...(source.strategies === undefined ? {} : { strategies: source.strategies }),
   };

@@ -1,51 +1,30 @@
-import { LOAD_FAILED, type ModelRecord, type ModelSource } from '@nereid/config';
+import type { ModelRecord } from '@nereid/config';
 import {
   compareEpochs,
   type DescribedMessage,
   type DoneMessage,
-  errorInfo,
   NereidError,
   type ProcessId,
   type RefusedMessage,
   STOPPING,
-  UNLOADED,
 } from '@nereid/protocol';
 import type { AtMost, Clock, Log } from '@nereid/runtime';
 import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
+import { createEnsembleStates } from './ensemble-states.ts';
 import { inTime } from './in-time.ts';
 import { createTurns } from './in-turn.ts';
 import type { JobIntake } from './job-intake.ts';
 import { createLeases } from './leases.ts';
-import {
-  abandonQueues,
-  closeQueues,
-  drainQueues,
-  type ModelQueuesParts,
-  openQueues,
-  type QueueLimits,
-} from './model-queues.ts';
+import { createModelLoads } from './model-loads.ts';
+import { abandonQueues, closeQueues, type ModelQueuesParts, type QueueLimits } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
-import { closeStrategies, openStrategies } from './model-strategies.ts';
 import { createModelWorkers } from './model-workers.ts';
-import { loadedModel, unsupportedText } from './new-model.ts';
-import {
-  isIdle,
-  isUnheld,
-  loadedSomewhere,
-  loadFailure,
-  loadSettled,
-  modelRecord,
-  type OwnedModel,
-  setStates,
-  stateAtWorkers,
-  unloadSettled,
-} from './owned-model.ts';
+import { modelRecord, type OwnedModel, unloadSettled } from './owned-model.ts';
 import { stillUnloading } from './request-error.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
 import { createTakeover } from './takeover.ts';
-import { unreadFailure, unreadRecord } from './unread-model.ts';
 
 export interface OwnerLimits extends QueueLimits {
   /** How long the workers of a model that was taken over have to say what they hold. */
@@ -71,13 +50,15 @@ export interface OwnerParts extends Pick<ModelQueuesParts, 'answer' | 'apart' | 
   readonly jobs: JobIntake | undefined;
   /** The model has been taken or loaded, or could not be: what came for it meanwhile can be handled. */
   readonly taken: (name: string) => void;
+  /** Models are loaded when somebody asks for them, or for an ensemble of them. */
+  readonly loadsOnDemand: boolean;
   /** Bounds how many models are read and loaded at a time, of those that nobody waits for. */
   readonly limitLoads: AtMost;
 }
 
 /** Owns models: their leases, what workers are told to hold, and what is published of them. */
 export interface Owner {
-  /** Rejects with why the model is not loaded. */
+  /** Of an ensemble its models are loaded too, those that are not ready. Rejects with why the model is not loaded. */
   load(name: string): Promise<ModelRecord>;
   /**
    * Resolves once what was accepted has ended and no worker holds the model; at once for an unknown one.
@@ -96,6 +77,8 @@ export interface Owner {
   waitsForHolder(name: string): boolean;
   /** Whether its lease is being taken now. */
   taking(name: string): boolean;
+  /** A record in the directory changed. */
+  recordChanged(name: string): void;
   /** The directory's belief of the model's owner may have changed. */
   ownerChanged(name: string): void;
   /** Messages may have been lost. */
@@ -116,7 +99,7 @@ export interface Owner {
 }
 
 export function createOwner(parts: OwnerParts): Owner {
-  const { id, clock, log, directory, reader, keeper, conditions, models, limits } = parts;
+  const { id, clock, log, directory, keeper, conditions, models, limits } = parts;
   const turns = createTurns();
   const published = new Set<string>();
   /** Models that cannot be read: nothing is tried again until somebody asks. */
@@ -127,7 +110,7 @@ export function createOwner(parts: OwnerParts): Owner {
     changed: publishLater,
     holderCame: (model) => {
       // Its failure is published.
-      turns.run(model.name, () => load(model.name)).catch(() => {});
+      loadInTurn(model.name).catch(() => {});
     },
   });
 
@@ -198,139 +181,73 @@ export function createOwner(parts: OwnerParts): Owner {
     if (parts.stopping()) throw new NereidError(STOPPING.code, STOPPING.message);
   };
 
-  /** What `reader` says. Where a model's files are at fault, not its config, its record tells so. */
-  const read = async (name: string): Promise<ModelSource> => {
-    try {
-      return await reader.read(name);
-    } catch (error) {
-      const info = errorInfo(error);
-      const phase = models.get(name)?.phase;
-      if (phase === 'serving') throw error;
-      unreadable.add(name);
-      if (info.reason !== LOAD_FAILED) {
-        if (phase === undefined) await giveBack(name);
-        throw error;
-      }
-      const record = await unreadRecord(name, info, reader);
-      models.delete(name);
-      await publish(record);
-      throw new NereidError('INVALID_ARG', unreadFailure(record, info), { cause: error });
-    }
-  };
+  /** Models that are to be loaded here. */
+  const coming = new Set<string>();
 
-  const load = async (name: string): Promise<ModelRecord> => {
+  const ensembles = createEnsembleStates({
+    ...parts,
+    isComing: (name) => coming.has(name),
+    changed: publishLater,
+    reload(model) {
+      // Its failure is published.
+      loadInTurn(model.name).catch(() => {});
+    },
+  });
+
+  /** Ensembles wait for the end of it. */
+  const awaited = async <T>(name: string, load: () => Promise<T>): Promise<T> => {
+    coming.add(name);
     try {
-      return await loadFiles(name);
+      return await load();
     } finally {
-      parts.taken(name);
+      coming.delete(name);
+      ensembles.modelChanged(name);
     }
   };
 
-  const loadFiles = async (name: string): Promise<ModelRecord> => {
-    throwIfStopping();
-    unreadable.delete(name);
-    await leases.acquire(name);
-    const source = await read(name);
-    throwIfStopping();
-    const held = models.get(name);
-    if (held?.phase === 'serving') {
-      const ready = held.versions.every(({ state }) => state === 'READY');
-      if (ready && held.source.contentHash === source.contentHash) return modelRecord(held);
-      await retire(held);
-    }
-    const epoch = leases.epoch(name);
-    if (epoch === undefined) throw new NereidError('UNAVAILABLE', `the lease of model '${name}' was lost`);
-    const model = loadedModel(source, epoch, held);
-    models.set(name, model);
-    await publish(modelRecord(model));
-    log.info({ model: name, versions: source.versions }, 'loading model');
-    const refusal = unsupportedText(source) ?? (await openStrategies(model, source.directory, parts));
-    if (!isOwned(model)) closeStrategies(model);
-    if (refusal === undefined) await loadOnWorkers(model);
-    else setStates(model, 'UNAVAILABLE', refusal);
-    if (model.versions.some(({ state }) => state !== 'READY')) return fail(model);
-    model.phase = 'serving';
-    openQueues(model, queueParts);
-    keeper.rewrite(model);
-    // What waits already goes in before there is an instance, so that its batches are those of one queue.
-    parts.taken(name);
-    workers.offerInstances(model);
-    throwIfLost(model);
-    await publish(modelRecord(model));
-    log.info({ model: name, versions: source.versions }, 'model is ready');
-    return modelRecord(model);
-  };
+  const loads = createModelLoads({
+    ...parts,
+    ensembles,
+    leases,
+    workers,
+    unreadable,
+    queues: queueParts,
+    isOwned,
+    publish,
+    giveBack,
+    throwIfStopping,
+    throwIfLost,
+    loadModel(name) {
+      // What does not load, the ensemble tells of.
+      if (!turns.busy(name)) loadWithModels(name).catch(() => {});
+    },
+  });
 
-  /** Ends when each version is ready on one worker, or each worker has said why not, or none takes the model. */
-  const loadOnWorkers = async (model: OwnedModel) => {
-    const isOver = () => loadedSomewhere(model) || loadSettled(model) || isUnheld(model);
-    workers.tellAll(model, 'load');
-    do {
-      await conditions.wait(() => parts.stopping() || !isOwned(model) || isOver());
-      throwIfStopping();
-      throwIfLost(model);
-      // Between the check and here another worker may have come.
-    } while (!isOver());
-    model.unheld = !loadedSomewhere(model) && isUnheld(model);
-    for (const version of model.versions) Object.assign(version, stateAtWorkers(model, version.version));
-  };
+  const loadInTurn = (name: string) => turns.run(name, () => awaited(name, () => loads.load(name)));
 
-  /** All or nothing: where one version failed, those that loaded are dropped again. */
-  const fail = async (model: OwnedModel): Promise<never> => {
-    model.phase = 'failed';
-    closeStrategies(model);
-    const text = loadFailure(model);
-    workers.tellAll(model, 'unload');
-    await conditions.wait(() => parts.stopping() || !isOwned(model) || unloadSettled(model));
-    throwIfLost(model);
-    for (const version of model.versions) {
-      if (version.state === 'READY') Object.assign(version, { state: 'UNAVAILABLE', reason: UNLOADED });
-    }
-    await publish(modelRecord(model));
-    if (model.unheld)
-      log.warn({ model: model.name }, 'no worker holds the model; it is loaded once one joins that does');
-    throw new NereidError('INVALID_ARG', text);
-  };
-
-  /** Lets what was accepted end, then has the workers drop the model. */
-  const retire = async (model: OwnedModel) => {
-    model.phase = 'unloading';
-    drainQueues(model);
-    setStates(model, 'UNLOADING', '');
-    await publish(modelRecord(model));
-    await conditions.wait(() => parts.stopping() || !isOwned(model) || isIdle(model));
-    throwIfStopping();
-    throwIfLost(model);
-    closeQueues(model);
-    void keeper.forget([model]);
-    workers.tellAll(model, 'unload');
-    await conditions.wait(() => parts.stopping() || !isOwned(model) || unloadSettled(model));
-    throwIfStopping();
-    throwIfLost(model);
-    model.phase = 'unloaded';
-    setStates(model, 'UNAVAILABLE', UNLOADED);
-    await publish(modelRecord(model));
-    log.info({ model: model.name }, 'model is unloaded');
-  };
+  const loadWithModels = (name: string): Promise<ModelRecord> =>
+    turns.run(name, () => awaited(name, () => loads.load(name, 'with models')));
 
   const takeover = createTakeover({
     ...parts,
+    ensembles,
     leases,
     workers,
     queues: queueParts,
     answer_wait_ms: limits.takeover_wait_ms,
     publish: publishLater,
-    load,
+    beginLoad: (name, anew) => loads.begin(name, anew && parts.loadsOnDemand ? 'with models' : 'alone'),
   });
 
   return {
-    load: (name) => turns.run(name, () => load(name)),
+    load: loadWithModels,
 
     unload(name) {
       const over = turns.run(name, async () => {
         throwIfStopping();
         const model = models.get(name);
-        if (model?.phase === 'serving') await retire(model);
+        if (model?.phase === 'serving') await loads.retire(model);
+        else if (model?.awaitsModels === true) await loads.giveUp(model);
       });
       // Triton does not wait at all; what was accepted ends in any case.
       return inTime(clock, limits.unload_wait_ms, over, () => stillUnloading(name, limits.unload_wait_ms));
@@ -339,12 +256,13 @@ export function createOwner(parts: OwnerParts): Owner {
     take: (name, anew) =>
       turns.run(name, async () => {
         throwIfStopping();
-        await takeover.take(name, anew);
+        await awaited(name, () => takeover.take(name, anew));
       }),
     minds: (name) => leases.has(name) || turns.busy(name) || unreadable.has(name),
     waitsForHolder: (name) => models.get(name)?.unheld === true,
     taking: takeover.taking,
     ownerChanged: leases.check,
+    recordChanged: ensembles.modelChanged,
     interrupted: leases.renewAll,
     checkLeases() {
       leases.retry();

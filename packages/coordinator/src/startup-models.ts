@@ -1,4 +1,5 @@
-import { NereidError } from '@nereid/protocol';
+import type { ModelRecord } from '@nereid/config';
+import { isNoHolder, NereidError } from '@nereid/protocol';
 import type { ModelReader } from './model-reader.ts';
 
 /**
@@ -18,4 +19,21 @@ export async function startupModels(
     throw new NereidError('INVALID_ARG', text, { field: '--load-model' });
   }
   return all();
+}
+
+/**
+ * Names of the models that some coordinator is to own: those named by the control mode at start and, with `explicit`,
+ * what any coordinator was told to load since. Their records say so.
+ */
+export function wantedModels(
+  mode: 'none' | 'explicit',
+  atStart: readonly string[],
+  records: readonly ModelRecord[],
+): readonly string[] {
+  if (mode === 'none') return atStart;
+  return [...new Set([...atStart, ...records.filter(isWanted).map(({ name }) => name)])];
+}
+
+function isWanted({ versions, awaitsModels }: ModelRecord): boolean {
+  return awaitsModels === true || versions.some(({ state, reason }) => state === 'READY' || isNoHolder(reason));
 }

@@ -1,13 +1,15 @@
 import type { ModelRecord } from '@nereid/config';
 import type { AtMost, Clock, Log, Timer } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
+import type { EnsembleStates } from './ensemble-states.ts';
 import type { Leases } from './leases.ts';
+import type { BegunLoad } from './model-loads.ts';
 import { type ModelQueuesParts, openQueues } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
 import { closeStrategies, openStrategies } from './model-strategies.ts';
 import type { ModelWorkers } from './model-workers.ts';
 import { recordedModel } from './new-model.ts';
-import type { OwnedModel } from './owned-model.ts';
+import { isEnsemble, type OwnedModel } from './owned-model.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
 
 export interface TakeoverParts {
@@ -23,7 +25,8 @@ export interface TakeoverParts {
   /** How long workers have to say what they hold before the model is what they said by then. */
   readonly answer_wait_ms: number;
   readonly publish: (model: OwnedModel) => void;
-  readonly load: (name: string) => Promise<unknown>;
+  readonly ensembles: Pick<EnsembleStates, 'look'>;
+  readonly beginLoad: (name: string, anew: boolean) => Promise<BegunLoad>;
   /** See Owner. */
   readonly taken: (name: string) => void;
   readonly limitLoads: AtMost;
@@ -51,26 +54,31 @@ export function createTakeover(parts: TakeoverParts): Takeover {
     if (model.phase !== 'serving') return;
     openQueues(model, parts.queues);
     parts.keeper.takenOver(model);
+    log.info({ model: model.name, versions: model.source.versions }, 'model taken over');
+    if (isEnsemble(model)) {
+      parts.ensembles.look(model);
+      return;
+    }
     workers.tellAll(model, 'load');
     const timer = clock.at(clock.nowUs() + parts.answer_wait_ms * 1000, () => {
       waits.delete(timer);
       if (isOwned(model)) workers.settle(model);
     });
     waits.add(timer);
-    log.info({ model: model.name, versions: model.source.versions }, 'model taken over');
   };
 
   /** Loads a model anew where this coordinator's files are others than those it is served from. */
-  const compareFiles = async (model: OwnedModel) => {
+  const compareFiles = async (model: OwnedModel): Promise<BegunLoad | undefined> => {
     let contentHash: string;
     try {
       ({ contentHash } = await parts.reader.read(model.name));
     } catch (error) {
       // As for any model that runs, a wrong file does not touch it.
       log.warn({ err: error, model: model.name }, 'cannot read the files of a model taken over');
-      return;
+      return undefined;
     }
-    if (isOwned(model) && contentHash !== model.source.contentHash) await parts.load(model.name);
+    const isOther = isOwned(model) && contentHash !== model.source.contentHash;
+    return isOther ? parts.beginLoad(model.name, false) : undefined;
   };
 
   /** Opens its strategies, if it has any. Where that fails it is to be loaded, which then fails with the reason. */
@@ -110,9 +118,11 @@ export function createTakeover(parts: TakeoverParts): Takeover {
       if (leases.has(name)) return;
       const model = await acquire(name, anew);
       if (model?.phase === 'unloaded') return;
-      await parts.limitLoads(async () => {
-        await (model === undefined ? parts.load(name) : compareFiles(model));
-      });
+      // An ensemble waits for models whose loads may need its place.
+      const begun = await parts.limitLoads(() =>
+        model === undefined ? parts.beginLoad(name, anew) : compareFiles(model),
+      );
+      await begun?.ended;
     },
     taking: (name) => taking.has(name),
     close() {
