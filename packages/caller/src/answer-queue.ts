@@ -1,10 +1,10 @@
-import type { Outcome } from '@nereid/protocol';
+import { type CarriedOutcome, type CarriedTensor, isBlobTensor, type Outcome, type Tensor } from '@nereid/protocol';
 import type { BytesInFlight } from './bytes-in-flight.ts';
 
 /** One of the answers to a request that may get several. */
-export interface StreamedAnswer {
+export interface StreamedAnswer<T extends CarriedTensor = Tensor> {
   /** A failure that is not `last` is an answer like any other: more may follow it. */
-  readonly outcome: Outcome;
+  readonly outcome: Outcome<T>;
   /** Nothing follows. A success without outputs is the end alone (Triton's empty final response). */
   readonly last: boolean;
 }
@@ -23,11 +23,11 @@ const UNREAD_BYTES_WHILE_FULL_MAX = 1_048_576;
  * Answers on their way to whoever iterates. It is *open* until `end`, whose answer is the last, then
  * *ended*; *left* once its reader has returned early. What is unread at the end can still be read.
  */
-export interface AnswerQueue extends AsyncIterableIterator<StreamedAnswer> {
+export interface AnswerQueue extends AsyncIterableIterator<StreamedAnswer<CarriedTensor>> {
   /** False at its bound: the answer is not taken. */
-  push(outcome: Outcome): boolean;
+  push(outcome: CarriedOutcome): boolean;
   /** Takes the last answer, also at the bound. Does nothing where one was taken. */
-  end(outcome: Outcome): void;
+  end(outcome: CarriedOutcome): void;
 }
 
 /**
@@ -35,10 +35,10 @@ export interface AnswerQueue extends AsyncIterableIterator<StreamedAnswer> {
  * the reader then must read to the end or return.
  */
 export function createAnswerQueue(limits: StreamLimits, left: () => void, inFlight?: BytesInFlight): AnswerQueue {
-  let unread: StreamedAnswer[] = [];
+  let unread: StreamedAnswer<CarriedTensor>[] = [];
   let bytes = 0;
   let over = false;
-  const readers: ((result: IteratorResult<StreamedAnswer>) => void)[] = [];
+  const readers: ((result: IteratorResult<StreamedAnswer<CarriedTensor>>) => void)[] = [];
 
   const hold = (more: number) => {
     bytes += more;
@@ -55,7 +55,7 @@ export function createAnswerQueue(limits: StreamLimits, left: () => void, inFlig
     bytes >= limits.stream_unread_bytes_max ||
     (bytes >= UNREAD_BYTES_WHILE_FULL_MAX && inFlight?.full === true);
 
-  const put = (answer: StreamedAnswer) => {
+  const put = (answer: StreamedAnswer<CarriedTensor>) => {
     const reader = readers.shift();
     if (reader !== undefined) {
       reader({ done: false, value: answer });
@@ -106,6 +106,8 @@ export function createAnswerQueue(limits: StreamLimits, left: () => void, inFlig
   };
 }
 
-function answerBytes(outcome: Outcome): number {
-  return outcome.ok ? outcome.response.outputs.reduce((sum, { data }) => sum + data.byteLength, 0) : 0;
+/** Of those that are here. */
+function answerBytes(outcome: CarriedOutcome): number {
+  if (!outcome.ok) return 0;
+  return outcome.response.outputs.reduce((sum, tensor) => sum + (isBlobTensor(tensor) ? 0 : tensor.data.byteLength), 0);
 }

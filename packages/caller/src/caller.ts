@@ -1,13 +1,12 @@
 import type { ModelRecord } from '@nereid/config';
-import type { ErrorInfo, InferRequest, Message, Outcome, ProcessId } from '@nereid/protocol';
+import type { CarriedTensor, ErrorInfo, InferRequest, Message, Outcome, ProcessId, Tensor } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import { type Directory, type Mailbox, type Timing, type Transport, timing } from '@nereid/transport';
 import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
-import type { BytesInFlight } from './bytes-in-flight.ts';
+import type { CallOptions } from './call-options.ts';
 import { type ComingRequests, createComingRequests } from './coming-requests.ts';
 import { createInfer } from './infer.ts';
 import { createKnownRecords } from './known-records.ts';
-import type { LeaveSignal } from './leave-signal.ts';
 import { createModelLookups, type ModelLookups } from './model-lookup.ts';
 import { createPending } from './pending.ts';
 import { type ResendTimes, resendTimes } from './resend.ts';
@@ -27,39 +26,31 @@ export interface CallerParts {
   readonly limits: CallerLimits;
   /** When to send again. Absent: all roles are in this process and no message is ever lost. */
   readonly timing?: Timing | undefined;
-}
-
-/** How a request is called for, beside what it says itself. */
-export interface CallOptions {
-  /** Cancels it wherever it is. */
-  readonly signal?: LeaveSignal | undefined;
-  /** The caller has a deadline and gives up after so many milliseconds, by `signal`; a queue drops the request then even if it never hears. */
-  readonly msLeft?: number;
-  /** Of a stream: unread answers count in it. */
-  readonly inFlight?: BytesInFlight | undefined;
+  /** Large tensors pass through as their names: outcomes are handed out as they come, and requests may have such inputs. */
+  readonly carries?: boolean;
 }
 
 /**
  * Holds the requests that somebody waits for: checks each, sends it to its model's owner until it has its one
  * outcome, and hands that out. What comes to its mailbox is handed to `take`.
  */
-export interface Caller {
+export interface Caller<T extends CarriedTensor = Tensor> {
   readonly models: ModelLookups;
   /** How long a question waits for an owner. */
   readonly times: ResendTimes;
   /** Never rejects: what goes wrong is an outcome. */
-  infer(request: InferRequest, options?: CallOptions): Promise<Outcome>;
+  infer(request: InferRequest<T>, options?: CallOptions): Promise<Outcome<T>>;
   /**
    * As `infer`, for a model that may give any number of answers; of any other model one comes. The
    * request is sent at the call. The answers come in their order, of one execution, and end with the
    * one that is `last`, which is an error where the rest is lost (`stream_broken`), or comes faster
    * than it is read (`stream_unread`). Never throws; who leaves early cancels the request.
    */
-  inferStream(request: InferRequest, options?: CallOptions): AsyncIterableIterator<StreamedAnswer>;
+  inferStream(request: InferRequest<T>, options?: CallOptions): AsyncIterableIterator<StreamedAnswer<T>>;
   /** An iterator that ends at once with that error. */
-  refusedStream(error: ErrorInfo): AsyncIterableIterator<StreamedAnswer>;
+  refusedStream(error: ErrorInfo): AsyncIterableIterator<StreamedAnswer<T>>;
   /** Why the request would be refused unsent, from what is known here; null where it would be sent. */
-  refusal(request: InferRequest): ErrorInfo | null;
+  refusal(request: InferRequest<T>): ErrorInfo | null;
   /** To be told of requests that begin to come for a model with `closesEarly`. */
   readonly coming: Pick<ComingRequests, 'begin'>;
   /** False where the message is for nobody who waits here, or of a kind that no caller takes. */
@@ -69,10 +60,13 @@ export interface Caller {
   /** Requests without an outcome. */
   readonly waiting: number;
   /** Fails what waits with that outcome and drops all timers. */
-  close(outcome: Outcome): void;
+  close(outcome: Outcome<T>): void;
 }
 
-export function createCaller(parts: CallerParts): Caller {
+/** Only one that carries hands out outcomes whose data are elsewhere. */
+export function createCaller(parts: CallerParts & { readonly carries: true }): Caller<CarriedTensor>;
+export function createCaller(parts: CallerParts): Caller;
+export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
   const { id, clock, mailbox, directory, limits } = parts;
   const { largeTensors } = parts.transport;
   const apart = parts.timing !== undefined;
@@ -94,6 +88,7 @@ export function createCaller(parts: CallerParts): Caller {
     coming,
     times,
     limits,
+    carries: parts.carries,
   });
   const unwatch = directory.watch((change) => {
     if (change.type === 'owner') calls.ownerChanged(change.model);
@@ -111,14 +106,14 @@ export function createCaller(parts: CallerParts): Caller {
     models,
     times,
     coming,
-    infer(request, { signal, msLeft = 0 } = {}) {
+    infer(request, options = {}) {
       const found = calls.admit(request, 'one');
-      return found.ok ? calls.submit(request, found.signature.sequence, signal, msLeft) : Promise.resolve(found);
+      return found.ok ? calls.submit(request, found.signature.sequence, options) : Promise.resolve(found);
     },
-    inferStream(request, { signal, msLeft = 0, inFlight } = {}) {
+    inferStream(request, options = {}) {
       const found = calls.admit(request, 'any');
       if (!found.ok) return refusedStream(found.error);
-      return calls.stream(request, found.signature.sequence, signal, msLeft, inFlight);
+      return calls.stream(request, found.signature.sequence, options);
     },
     refusedStream,
     refusal(request) {

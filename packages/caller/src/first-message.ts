@@ -1,4 +1,4 @@
-import type { Epoch, InferMessage, InferRequest, ProcessId } from '@nereid/protocol';
+import type { CarriedRequest, Epoch, InferMessage, ProcessId } from '@nereid/protocol';
 import type { Pending } from './pending.ts';
 
 /** Of a request that has met no owner; lower than every epoch given out. */
@@ -6,7 +6,7 @@ const NO_EPOCH: Epoch = { number: 0, owner: '' };
 
 /** What a request says when it is sent for the first time; `epoch` of its model's owner, if there is one. */
 export function firstMessage(
-  request: InferRequest,
+  request: CarriedRequest,
   epoch: Epoch | undefined,
   replyTo: ProcessId,
   pending: Pending,

@@ -1,15 +1,15 @@
 import { checkRequest, type ModelRecord, type SequenceSignature } from '@nereid/config';
 import {
+  type CarriedOutcome,
+  type CarriedRequest,
   compareEpochs,
   DEADLINE_SLACK_MS,
   type Epoch,
   type ErrorInfo,
   type InferMessage,
-  type InferRequest,
   isWholeOutcome,
   type MissingMessage,
   type MovedMessage,
-  type Outcome,
   type ProcessId,
   QUEUE_FULL,
   type ResponseMessage,
@@ -21,11 +21,10 @@ import {
 import type { Clock, Timer } from '@nereid/runtime';
 import type { Directory, LargeTensors, Mailbox, RefusalReason } from '@nereid/transport';
 import { type AnswerQueue, createAnswerQueue, type StreamLimits } from './answer-queue.ts';
-import type { BytesInFlight } from './bytes-in-flight.ts';
+import type { CallOptions } from './call-options.ts';
 import type { ComingRequests } from './coming-requests.ts';
 import { firstMessage } from './first-message.ts';
 import { decoupled, ownerless, tensorsGone } from './infer-errors.ts';
-import type { LeaveSignal } from './leave-signal.ts';
 import type { ModelLookup, ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
 import { type ResendTimes, resendStep } from './resend.ts';
@@ -37,7 +36,7 @@ const REDIRECTS_MAX = 4;
 /** A request whose tensors are lost more often fails: something takes them away. */
 const TENSOR_LOSSES_MAX = 4;
 
-const CANCELLED: Outcome = { ok: false, error: { code: 'CANCELLED', message: 'the caller gave up' } };
+const CANCELLED: CarriedOutcome = { ok: false, error: { code: 'CANCELLED', message: 'the caller gave up' } };
 
 export interface InferParts {
   readonly id: ProcessId;
@@ -51,6 +50,8 @@ export interface InferParts {
   readonly coming: Pick<ComingRequests, 'of'>;
   readonly times: ResendTimes;
   readonly limits: StreamLimits;
+  /** See CallerParts. */
+  readonly carries?: boolean | undefined;
 }
 
 /**
@@ -66,26 +67,18 @@ export interface Infer {
    * The model of the request, or why it cannot be taken, from what is known here. A decoupled model is
    * refused where one answer is waited for.
    */
-  admit(request: InferRequest, answers: 'one' | 'any'): ModelLookup;
+  admit(request: CarriedRequest, answers: 'one' | 'any'): ModelLookup;
   /**
-   * Sends a request that was admitted and waits; `signal` cancels it wherever it is by then. `msLeft`: how long the
-   * caller waits, 0 for no end. It is the caller who ends it then, by `signal`; owners hear of it in case that is lost.
-   * `sequence`: how its model keeps sequences, if it does; the request is then the next step of its own.
+   * Sends a request that was admitted and waits. It is the caller who ends it at its deadline, by `signal`; owners hear
+   * of that in case it is lost. `sequence`: how its model keeps sequences, if it does; the request is then the next step of its own.
    */
   submit(
-    request: InferRequest,
+    request: CarriedRequest,
     sequence: SequenceSignature | undefined,
-    signal: LeaveSignal | undefined,
-    msLeft: number,
-  ): Promise<Outcome>;
+    options: CallOptions,
+  ): Promise<CarriedOutcome>;
   /** As `submit`, for any number of answers: the iterable ends after the one that is `last`. */
-  stream(
-    request: InferRequest,
-    sequence: SequenceSignature | undefined,
-    signal: LeaveSignal | undefined,
-    msLeft: number,
-    inFlight: BytesInFlight | undefined,
-  ): AnswerQueue;
+  stream(request: CarriedRequest, sequence: SequenceSignature | undefined, options: CallOptions): AnswerQueue;
   /** An answer, or a part of one; false where nobody waits for it. */
   response(message: ResponseMessage): boolean;
   running(message: RunningMessage): void;
@@ -105,6 +98,7 @@ export interface Infer {
 export function createInfer(parts: InferParts): Infer {
   const { id: replyTo, clock, mailbox, largeTensors, directory, models, pending, times } = parts;
   const streams = createStreams(parts);
+  const carries = parts.carries === true;
   const sweepsAll = Number.isFinite(times.resend_ms);
   let sweep: Timer | undefined;
   let closed = false;
@@ -228,20 +222,25 @@ export function createInfer(parts: InferParts): Infer {
 
   const takeResponse = (message: ResponseMessage) => {
     const request = pending.find(message.id);
-    if (request === undefined) streams.unwaited(message);
-    else if (request.step !== undefined && steps.holds(request.step, message)) return true;
-    else if (request.stream !== undefined) streams.chunk(request, request.stream, message);
-    else if (!isWholeOutcome(message.outcome)) tensorsLost(request);
+    if (request === undefined) {
+      streams.unwaited(message);
+      return false;
+    }
+    if (request.step !== undefined && steps.holds(request.step, message)) return true;
+    if (message.last && message.timing !== undefined) request.timed?.(message.timing);
+    if (request.stream !== undefined) streams.chunk(request, request.stream, message);
+    else if (!carries && !isWholeOutcome(message.outcome)) tensorsLost(request);
     else if (message.last) pending.settle(message.id, message.outcome);
     // Its model was loaded anew as a decoupled one on the way.
     else if (pending.settle(message.id, failed(decoupled(message.model)))) streams.unwaited(message);
-    return request !== undefined;
+    return true;
   };
 
   const steps = createSequenceSteps({
     pending,
     mailbox,
     held_answers_max: parts.limits.stream_unread_chunks_max,
+    carries,
     sendAgain(request) {
       const owner = directory.owner(request.message.model);
       if (owner !== undefined && !hasBegun(request)) sendUnder(request, owner, times.resend_ms);
@@ -251,12 +250,11 @@ export function createInfer(parts: InferParts): Infer {
 
   /** Returns the token under which it waits. */
   const start = (
-    request: InferRequest,
+    request: CarriedRequest,
     sequence: SequenceSignature | undefined,
-    signal: LeaveSignal | undefined,
-    resolve: (outcome: Outcome) => void,
+    { signal, msLeft = 0, timed, missing }: CallOptions,
+    resolve: (outcome: CarriedOutcome) => void,
     stream: WaitingStream | undefined,
-    msLeft: number,
   ): string => {
     const epoch = directory.owner(request.modelName);
     // An owner ends the sequence of what is too late, which a numbered step asked for again must find.
@@ -278,6 +276,8 @@ export function createInfer(parts: InferParts): Infer {
       stream,
       step,
       settled: step === undefined ? undefined : (outcome) => closed || steps.settled(waiting, step, outcome),
+      timed,
+      missing,
       signal,
       onAbort,
       deadlineUs: toldMs > 0 ? clock.nowUs() + toldMs * 1000 : undefined,
@@ -305,22 +305,22 @@ export function createInfer(parts: InferParts): Infer {
       return pending.full ? failed(withRequestId(request, QUEUE_FULL)) : found;
     },
 
-    submit(request, sequence, signal, msLeft) {
-      if (signal?.aborted === true) return Promise.resolve(CANCELLED);
-      return new Promise((resolve) => start(request, sequence, signal, resolve, undefined, msLeft));
+    submit(request, sequence, options) {
+      if (options.signal?.aborted === true) return Promise.resolve(CANCELLED);
+      return new Promise((resolve) => start(request, sequence, options, resolve, undefined));
     },
 
-    stream(request, sequence, signal, msLeft, inFlight) {
+    stream(request, sequence, options) {
       let id: string | undefined;
       const queue = createAnswerQueue(
         parts.limits,
         () => {
           if (id !== undefined) cancel(id);
         },
-        inFlight,
+        options.inFlight,
       );
-      if (signal?.aborted === true) queue.end(CANCELLED);
-      else id = start(request, sequence, signal, queue.end, newStream(queue), msLeft);
+      if (options.signal?.aborted === true) queue.end(CANCELLED);
+      else id = start(request, sequence, options, queue.end, newStream(queue));
       return queue;
     },
 
@@ -345,9 +345,9 @@ export function createInfer(parts: InferParts): Infer {
       }
     },
 
-    missing({ id }) {
-      const request = pending.find(id);
-      if (request === undefined || hasBegun(request)) return;
+    missing(message) {
+      const request = pending.find(message.id);
+      if (request === undefined || hasBegun(request) || request.missing?.(message) === true) return;
       largeTensors?.rewrite(request.message.request.inputs);
       tensorsLost(request);
     },

@@ -1,5 +1,5 @@
 import type { ModelRecord } from '@nereid/config';
-import { type ProcessId, STOPPING } from '@nereid/protocol';
+import { type CarriedTensor, type ProcessId, STOPPING, type Tensor } from '@nereid/protocol';
 import { type Clock, type Log, newProcessId } from '@nereid/runtime';
 import type { Directory, Timing, Transport } from '@nereid/transport';
 import { type Caller, type CallerLimits, createCaller } from './caller.ts';
@@ -12,12 +12,14 @@ export interface OpenCallerOptions {
   readonly limits: CallerLimits;
   /** As of a Caller. */
   readonly timing?: Timing | undefined;
+  /** As of a Caller. */
+  readonly carries?: boolean;
   /** Random by default. */
   readonly id?: ProcessId;
 }
 
 /** A caller with a mailbox of its own, by which a coordinator or a worker calls models. */
-export interface OpenedCaller extends Omit<Caller, 'take' | 'close'> {
+export interface OpenedCaller<T extends CarriedTensor = Tensor> extends Omit<Caller<T>, 'take' | 'close'> {
   readonly id: ProcessId;
   /** Resolves once others know that its mailbox is read; calls may be made before. */
   readonly registered: Promise<void>;
@@ -25,14 +27,19 @@ export interface OpenedCaller extends Omit<Caller, 'take' | 'close'> {
   close(): Promise<void>;
 }
 
-export function openCaller(options: OpenCallerOptions): OpenedCaller {
+export function openCaller(options: OpenCallerOptions & { readonly carries: true }): OpenedCaller<CarriedTensor>;
+export function openCaller(options: OpenCallerOptions): OpenedCaller;
+export function openCaller(options: OpenCallerOptions): OpenedCaller<CarriedTensor> {
   const { transport, directory, log, id = newProcessId('ca') } = options;
   const mailbox = transport.open(id, (messages) => {
     for (const message of messages) {
       if (!caller.take(message)) log.trace({ kind: message.kind }, 'message that this caller does not wait for');
     }
   });
-  const caller = createCaller({ ...options, id, mailbox });
+  const caller: Caller<CarriedTensor> =
+    options.carries === true
+      ? createCaller({ ...options, carries: true, id, mailbox })
+      : createCaller({ ...options, id, mailbox });
   const registered = directory.register({ id, role: 'caller', draining: false });
   let closing: Promise<void> | undefined;
 

@@ -1,4 +1,4 @@
-import type { InferMessage, Outcome, ProcessId } from '@nereid/protocol';
+import type { BatchTiming, CarriedOutcome, InferMessage, MissingMessage, ProcessId } from '@nereid/protocol';
 import type { LeaveSignal } from './leave-signal.ts';
 import type { SequenceStep } from './sequence-steps.ts';
 import type { WaitingStream } from './streams.ts';
@@ -8,13 +8,17 @@ export interface PendingRequest {
   /** As last sent, body and all, so that it can be sent again. Its `sends` is 0 until it has met an owner. */
   message: InferMessage;
   /** Takes the final outcome; of a stream, its last answer. */
-  readonly resolve: (outcome: Outcome) => void;
+  readonly resolve: (outcome: CarriedOutcome) => void;
   /** Undefined where one answer is waited for. */
   readonly stream: WaitingStream | undefined;
   /** Undefined where it is no step of a sequence. */
   readonly step: SequenceStep | undefined;
   /** Told of the outcome once it is handed out; undefined where nothing hangs on it. */
-  readonly settled: ((outcome: Outcome) => void) | undefined;
+  readonly settled: ((outcome: CarriedOutcome) => void) | undefined;
+  /** See CallOptions. */
+  readonly timed: ((timing: BatchTiming) => void) | undefined;
+  /** See CallOptions. */
+  readonly missing: ((message: MissingMessage) => boolean) | undefined;
   /** The caller's signal and our listener on it, taken off at the outcome. */
   readonly signal: LeaveSignal | undefined;
   readonly onAbort: (() => void) | undefined;
@@ -55,8 +59,8 @@ export interface Pending {
   /** All that wait, in the order of g. */
   inOrder(): Iterable<PendingRequest>;
   /** Hands the outcome to the waiter; false where nobody waits (any more). */
-  settle(id: string, outcome: Outcome): boolean;
-  settleAll(outcome: Outcome): void;
+  settle(id: string, outcome: CarriedOutcome): boolean;
+  settleAll(outcome: CarriedOutcome): void;
   /** Calls back once, when nothing waits any more. */
   whenEmpty(callback: () => void): void;
 }
@@ -76,7 +80,7 @@ export function createPending(
 
   const find = (id: string) => (id.startsWith(prefix) ? waiting.get(Number(id.slice(prefix.length))) : undefined);
 
-  const settle = (id: string, outcome: Outcome) => {
+  const settle = (id: string, outcome: CarriedOutcome) => {
     const request = find(id);
     if (request === undefined) return false;
     waiting.delete(request.message.g);

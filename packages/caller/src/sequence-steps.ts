@@ -1,14 +1,14 @@
 import {
   ANSWER_REFUSED,
   CANCELLED,
+  type CarriedOutcome,
+  type CarriedRequest,
   type CarriedTensor,
   type ErrorInfo,
-  type InferRequest,
   isBlobTensor,
   isRefused,
   isWholeOutcome,
   type MovedMessage,
-  type Outcome,
   type ResponseMessage,
   SEQUENCE_TIMEOUT,
   sequenceLost,
@@ -38,7 +38,7 @@ export interface SequenceStep extends ChainedStep {
   /** What came while it was held, to be handed out in its turn. */
   readonly answers: ResponseMessage[];
   /** What its execution gave as the last: whatever that is, the step took effect. */
-  executed: Outcome | undefined;
+  executed: CarriedOutcome | undefined;
   /** It is sent again in its turn: its owner did not know its session, or has it wait for a step that will not come. */
   repeat: boolean;
   /** It never left this process. */
@@ -54,6 +54,8 @@ export interface SequenceStepsParts {
   readonly mailbox: Mailbox;
   /** Answers kept of a step that is held. */
   readonly held_answers_max: number;
+  /** See CallerParts. */
+  readonly carries: boolean;
   /** Sends it to the owner known now; what has none is left to the sweep. */
   readonly sendAgain: (request: PendingRequest) => void;
   /** Takes an answer that was held. */
@@ -67,14 +69,14 @@ export interface SequenceStepsParts {
  * gateway, of a caller who left) ends it: later steps fail, and the owner is told unless it said so itself (R19).
  */
 export interface SequenceSteps {
-  join(request: InferRequest, token: { readonly id: string; readonly g: number }): SequenceStep;
+  join(request: CarriedRequest, token: { readonly id: string; readonly g: number }): SequenceStep;
   /** True where the answer has to wait for its turn. */
   holds(step: SequenceStep, message: ResponseMessage): boolean;
   moved(request: PendingRequest, step: SequenceStep, message: MovedMessage): void;
   /** Its caller has left. True where it goes on all the same: a numbered step is asked for again, of this gateway or another. */
   outlivesCaller(request: PendingRequest, step: SequenceStep): boolean;
   /** It has its outcome. */
-  settled(request: PendingRequest, step: SequenceStep, outcome: Outcome): void;
+  settled(request: PendingRequest, step: SequenceStep, outcome: CarriedOutcome): void;
 }
 
 /** What its message says of a step at each send. */
@@ -135,7 +137,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
         return true;
       }
       const { outcome } = message;
-      if (message.last && !isRefused(message) && isWholeOutcome(outcome)) step.executed = outcome;
+      if (message.last && !isRefused(message) && (parts.carries || isWholeOutcome(outcome))) step.executed = outcome;
       return false;
     },
 
@@ -189,7 +191,7 @@ function bytesHere(tensor: CarriedTensor): number {
   return isBlobTensor(tensor) ? 0 : tensor.data.byteLength;
 }
 
-function stepEnd(step: SequenceStep, outcome: Outcome): StepEnd {
+function stepEnd(step: SequenceStep, outcome: CarriedOutcome): StepEnd {
   if (outcome.ok) return 'done';
   const { code, reason, message } = outcome.error;
   if (code === 'CANCELLED') return 'closed';

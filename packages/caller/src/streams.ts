@@ -27,6 +27,8 @@ export interface StreamsParts {
   readonly directory: Directory<ModelRecord>;
   readonly pending: Pending;
   readonly times: StreamTimes;
+  /** See CallerParts. */
+  readonly carries?: boolean | undefined;
 }
 
 export interface StreamTimes {
@@ -106,7 +108,7 @@ export function createStreams(parts: StreamsParts): Streams {
       if (verdict === 'gap') breakOff(request, streamBroken(model, 'a part of it was lost'));
       if (verdict !== 'take') return;
       const { outcome } = message;
-      if (!isWholeOutcome(outcome)) {
+      if (parts.carries !== true && !isWholeOutcome(outcome)) {
         breakOff(request, streamBroken(model, 'the tensors of a part of it were lost'));
         return;
       }

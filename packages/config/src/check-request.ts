@@ -3,13 +3,15 @@
  * InferenceRequest::Normalize (core/src/infer_request.cc).
  */
 import {
+  type CarriedRequest,
+  type CarriedTensor,
   CORRELATION_ID_BYTES_MAX,
   CORRELATION_ID_TOO_LONG,
   ELEMENT_LENGTH_BYTES,
   type ErrorInfo,
   fixedByteSize,
   INT64_MAX,
-  type InferRequest,
+  isBlobTensor,
   STEP_NEEDS_ID,
   sequenceNeedsId,
   sequenceOneRow,
@@ -31,9 +33,9 @@ const BATCH_NOTE =
  * The first thing wrong with a request, or null. Needs nothing but the signature, so it runs at the
  * door; a good request costs no allocation. Beyond Triton's checks it refuses a batch dimension of
  * zero, a missing required input that an optional one's presence hides, and a BYTES element longer
- * than its tensor. What only the sequence batcher asks comes last, as there.
+ * than its tensor. Of a tensor whose data are elsewhere the elements are not looked at. What only the sequence batcher asks comes last, as there.
  */
-export function checkRequest(signature: ModelSignature, request: InferRequest): ErrorInfo | null {
+export function checkRequest(signature: ModelSignature, request: CarriedRequest): ErrorInfo | null {
   return (
     wrongId(request) ??
     duplicateInput(request) ??
@@ -45,12 +47,12 @@ export function checkRequest(signature: ModelSignature, request: InferRequest): 
   );
 }
 
-function failure(request: InferRequest | null, field: string, text: string): ErrorInfo {
+function failure(request: CarriedRequest | null, field: string, text: string): ErrorInfo {
   const error: ErrorInfo = { code: 'INVALID_ARG', message: text, field };
   return request === null ? error : withRequestId(request, error);
 }
 
-function wrongId({ correlationId: id, sequenceStep }: InferRequest): ErrorInfo | null {
+function wrongId({ correlationId: id, sequenceStep }: CarriedRequest): ErrorInfo | null {
   if (sequenceStep !== undefined && (id === 0n || id === '')) return STEP_NEEDS_ID;
   return typeof id === 'string' && Buffer.byteLength(id) > CORRELATION_ID_BYTES_MAX ? CORRELATION_ID_TOO_LONG : null;
 }
@@ -59,13 +61,13 @@ function wrongId({ correlationId: id, sequenceStep }: InferRequest): ErrorInfo |
 function wrongStep(
   { name, maxBatchSize }: ModelSignature,
   { iterative }: SequenceSignature,
-  { correlationId: id, inputs }: InferRequest,
+  { correlationId: id, inputs }: CarriedRequest,
 ): ErrorInfo | null {
   if (maxBatchSize > 0 && (inputs[0]?.shape[0] ?? 1) > 1) return sequenceOneRow(name);
   return !iterative && (id === 0n || id === '') ? sequenceNeedsId(name) : null;
 }
 
-function duplicateInput(request: InferRequest): ErrorInfo | null {
+function duplicateInput(request: CarriedRequest): ErrorInfo | null {
   const { inputs } = request;
   const seen = inputs.length > PAIRWISE_INPUTS_MAX ? new Set<string>() : null;
   for (let i = 1; i < inputs.length; i++) {
@@ -82,7 +84,7 @@ function duplicateInput(request: InferRequest): ErrorInfo | null {
   return null;
 }
 
-function unknownOutput(signature: ModelSignature, request: InferRequest): ErrorInfo | null {
+function unknownOutput(signature: ModelSignature, request: CarriedRequest): ErrorInfo | null {
   for (let i = 0; i < request.requestedOutputs.length; i++) {
     const name = request.requestedOutputs[i] ?? '';
     let known = false;
@@ -103,7 +105,7 @@ function inputNamed(signature: ModelSignature, name: string, likely: number): In
   return undefined;
 }
 
-function wrongInputs(signature: ModelSignature, request: InferRequest): ErrorInfo | null {
+function wrongInputs(signature: ModelSignature, request: CarriedRequest): ErrorInfo | null {
   let required = 0;
   for (const input of signature.inputs) if (!input.optional) required++;
   const { inputs } = request;
@@ -123,7 +125,7 @@ function wrongInputs(signature: ModelSignature, request: InferRequest): ErrorInf
   return requiredGiven < required ? wrongInputCount(signature, request, required) : null;
 }
 
-function wrongInputCount(signature: ModelSignature, request: InferRequest, required: number): ErrorInfo {
+function wrongInputCount(signature: ModelSignature, request: CarriedRequest, required: number): ErrorInfo {
   const given = request.inputs.map((input) => input.name);
   const missing = signature.inputs.filter((input) => !input.optional && !given.includes(input.name));
   const quoted = (names: readonly string[]) => `[${names.map((name) => `'${name}'`).join(',')}]`;
@@ -138,7 +140,7 @@ function wrongInputCount(signature: ModelSignature, request: InferRequest, requi
   return failure(request, 'inputs', text);
 }
 
-function wrongBatch(signature: ModelSignature, request: InferRequest): ErrorInfo | null {
+function wrongBatch(signature: ModelSignature, request: CarriedRequest): ErrorInfo | null {
   if (signature.maxBatchSize === 0) return null;
   const { inputs } = request;
   let rows: number | undefined;
@@ -161,7 +163,7 @@ function wrongBatch(signature: ModelSignature, request: InferRequest): ErrorInfo
   return null;
 }
 
-function wrongTensor(signature: ModelSignature, request: InferRequest): ErrorInfo | null {
+function wrongTensor(signature: ModelSignature, request: CarriedRequest): ErrorInfo | null {
   const { inputs } = request;
   for (let i = 0; i < inputs.length; i++) {
     const tensor = inputs[i];
@@ -175,9 +177,11 @@ function wrongTensor(signature: ModelSignature, request: InferRequest): ErrorInf
     }
     const wrong =
       wrongShape(signature, request, input, tensor, i) ??
-      (tensor.datatype === 'BYTES'
-        ? wrongElements(signature, request, tensor, i)
-        : wrongByteSize(signature, request, tensor, i));
+      (tensor.datatype !== 'BYTES'
+        ? wrongByteSize(signature, request, tensor, i)
+        : isBlobTensor(tensor)
+          ? null
+          : wrongElements(signature, request, tensor, i));
     if (wrong !== null) return wrong;
   }
   if (signature.maxBatchSize > 0 && inputs[0]?.shape[0] === 0) {
@@ -189,9 +193,9 @@ function wrongTensor(signature: ModelSignature, request: InferRequest): ErrorInf
 
 function wrongShape(
   signature: ModelSignature,
-  request: InferRequest,
+  request: CarriedRequest,
   input: InputSignature,
-  tensor: Tensor,
+  tensor: CarriedTensor,
   index: number,
 ): ErrorInfo | null {
   const skip = signature.maxBatchSize > 0 ? 1 : 0;
@@ -215,26 +219,27 @@ function wrongShape(
 
 function wrongByteSize(
   signature: ModelSignature,
-  request: InferRequest,
-  tensor: Tensor,
+  request: CarriedRequest,
+  tensor: CarriedTensor,
   index: number,
 ): ErrorInfo | null {
   // A batch dimension of zero is left out by Triton, so "Expected 64, got 0" is the size of one row.
   const batchOfZero = signature.maxBatchSize > 0 && tensor.shape[0] === 0;
-  if (!batchOfZero && fixedByteSize(tensor.datatype, tensor.shape) === tensor.data.byteLength) return null;
+  const bytes = isBlobTensor(tensor) ? tensor.blob.bytes : tensor.data.byteLength;
+  if (!batchOfZero && fixedByteSize(tensor.datatype, tensor.shape) === bytes) return null;
   const expected = exactCount(tensor, batchOfZero) * BigInt(fixedByteSize(tensor.datatype, []) ?? 0);
   if (expected > INT64_MAX) {
     const text = `byte size for tensor '${tensor.name}' exceeds maximum size of ${INT64_MAX}`;
     return failure(null, `inputs[${index}].shape`, text);
   }
-  if (expected === BigInt(tensor.data.byteLength)) return null;
+  if (expected === BigInt(bytes)) return null;
   const text =
     `input byte size mismatch for input '${tensor.name}' for model '${signature.name}'. ` +
-    `Expected ${expected}, got ${tensor.data.byteLength}`;
+    `Expected ${expected}, got ${bytes}`;
   return failure(request, `inputs[${index}].data`, text);
 }
 
-function exactCount(tensor: Tensor, batchOfZero: boolean): bigint {
+function exactCount(tensor: CarriedTensor, batchOfZero: boolean): bigint {
   const dims = batchOfZero ? tensor.shape.slice(1) : tensor.shape;
   return dims.reduce((count, dim) => count * BigInt(dim), 1n);
 }
@@ -242,7 +247,7 @@ function exactCount(tensor: Tensor, batchOfZero: boolean): bigint {
 /** Element count and the length before each element. */
 function wrongElements(
   signature: ModelSignature,
-  request: InferRequest,
+  request: CarriedRequest,
   tensor: Tensor,
   index: number,
 ): ErrorInfo | null {
