@@ -1,4 +1,4 @@
-import type { Outcome, Tensor } from '@nereid/protocol';
+import { type CarriedTensor, isBlobTensor, type Outcome, type Tensor } from '@nereid/protocol';
 import { describe, expect, test } from 'vitest';
 import { createAnswerQueue, type StreamedAnswer } from './answer-queue.ts';
 import { createBytesInFlight } from './bytes-in-flight.ts';
@@ -21,9 +21,11 @@ const answer = (value: number | undefined): Outcome => ({
   },
 });
 
-const told = ({ outcome, last }: StreamedAnswer) => {
+const told = ({ outcome, last }: StreamedAnswer<CarriedTensor>) => {
   const what = outcome.ok
-    ? outcome.response.outputs.map(({ data }) => Buffer.from(data).readInt32LE(0))
+    ? outcome.response.outputs.map((tensor) =>
+        isBlobTensor(tensor) ? tensor.blob : Buffer.from(tensor.data).readInt32LE(0),
+      )
     : (outcome.error.reason ?? outcome.error.code);
   return last ? ['last', what] : what;
 };

@@ -1,5 +1,5 @@
 import type { ModelRecord } from '@nereid/config';
-import { type CarriedTensor, type ProcessId, STOPPING, type Tensor } from '@nereid/protocol';
+import { type CarriedTensor, type Message, type ProcessId, STOPPING, type Tensor } from '@nereid/protocol';
 import { type Clock, type Log, newProcessId } from '@nereid/runtime';
 import type { Directory, Timing, Transport } from '@nereid/transport';
 import { type Caller, type CallerLimits, createCaller } from './caller.ts';
@@ -31,11 +31,12 @@ export function openCaller(options: OpenCallerOptions & { readonly carries: true
 export function openCaller(options: OpenCallerOptions): OpenedCaller;
 export function openCaller(options: OpenCallerOptions): OpenedCaller<CarriedTensor> {
   const { transport, directory, log, id = newProcessId('ca') } = options;
-  const mailbox = transport.open(id, (messages) => {
+  const receive = (messages: readonly Message[]) => {
     for (const message of messages) {
       if (!caller.take(message)) log.trace({ kind: message.kind }, 'message that this caller does not wait for');
     }
-  });
+  };
+  const mailbox = transport.open(id, receive, { carries: options.carries === true });
   const caller: Caller<CarriedTensor> =
     options.carries === true
       ? createCaller({ ...options, carries: true, id, mailbox })

@@ -1,4 +1,10 @@
-import { type InferMessage, type InferRequest, type Outcome, REQUEST_DEFAULTS } from '@nereid/protocol';
+import {
+  type CarriedOutcome,
+  type InferMessage,
+  type InferRequest,
+  type Outcome,
+  REQUEST_DEFAULTS,
+} from '@nereid/protocol';
 import { describe, expect, it } from 'vitest';
 import { createPending, type Pending } from './pending.ts';
 
@@ -10,7 +16,7 @@ const REQUEST: InferRequest = {
 
 const FAILED: Outcome = { ok: false, error: { code: 'INTERNAL', message: 'no' } };
 
-function add(pending: Pending, outcomes: Outcome[], signal?: AbortSignal, onAbort?: () => void): string {
+function add(pending: Pending, outcomes: CarriedOutcome[], signal?: AbortSignal, onAbort?: () => void): string {
   const { g, id } = pending.next();
   const message: InferMessage = {
     kind: 'infer',
@@ -34,6 +40,8 @@ function add(pending: Pending, outcomes: Outcome[], signal?: AbortSignal, onAbor
     stream: undefined,
     step: undefined,
     settled: undefined,
+    timed: undefined,
+    missing: undefined,
     signal,
     onAbort,
     deadlineUs: undefined,
@@ -50,7 +58,7 @@ function add(pending: Pending, outcomes: Outcome[], signal?: AbortSignal, onAbor
 describe('pending', () => {
   it('gives each request one outcome and drops late and duplicate answers', () => {
     const pending = createPending('gw-1', 10);
-    const outcomes: Outcome[] = [];
+    const outcomes: CarriedOutcome[] = [];
     const id = add(pending, outcomes);
     expect(pending.settle(id, FAILED)).toBe(true);
     expect(pending.settle(id, FAILED)).toBe(false);
@@ -100,7 +108,7 @@ describe('pending', () => {
 
   it('settles all that wait and tells once that it is empty', () => {
     const pending = createPending('gw-1', 10);
-    const outcomes: Outcome[] = [];
+    const outcomes: CarriedOutcome[] = [];
     add(pending, outcomes);
     add(pending, outcomes);
     let empty = 0;
