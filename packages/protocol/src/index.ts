@@ -71,14 +71,10 @@ export {
   type FreeMessage,
   type InferMessage,
   type InstanceDescription,
-  isNoHolder,
-  isNotHeld,
   type Message,
   type MessageKind,
   type MissingMessage,
   type MovedMessage,
-  NO_HOLDER,
-  NOT_HELD,
   type OtherResponse,
   type OtherResponseKind,
   type ProcessId,
@@ -91,9 +87,7 @@ export {
   type StaleMessage,
   type StepMarks,
   type StepOrder,
-  UNLOADED,
   type VersionDescription,
-  type VersionState,
 } from './message.ts';
 export { decodeMessage, encodeMessage } from './message-codec.ts';
 export { type GrpcRequestLimits, RESPONSES_COUNTED_MAX, type RequestLimits } from './protocol-limits.ts';
@@ -154,3 +148,4 @@ export { unsigned } from './v2-parameters.ts';
 export { type DecodedRequest, type DecodeOptions, decodeInferRequest } from './v2-request.ts';
 export { type EncodedResponse, encodeInferResponse, type OutputFormat } from './v2-response.ts';
 export { type SharedMemoryPlace, unknownRegion } from './v2-shared-memory.ts';
+export { isNoHolder, isNotHeld, NO_HOLDER, NOT_HELD, UNLOADED, type VersionState } from './version-state.ts';

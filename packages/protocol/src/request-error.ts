@@ -5,7 +5,7 @@
 
 import type { CarriedRequest } from './blob.ts';
 import type { ErrorInfo } from './error.ts';
-import { isNoHolder, type VersionState } from './message.ts';
+import { isNoHolder, type VersionState } from './version-state.ts';
 
 export const STOPPING: ErrorInfo = {
   code: 'UNAVAILABLE',
