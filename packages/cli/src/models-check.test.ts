@@ -10,6 +10,9 @@ input { name: "IN" data_type: TYPE_FP32 dims: 4 }
 output { name: "OUT" data_type: TYPE_FP32 dims: 4 }
 `;
 
+/** Nothing but that none is served yet. */
+const RIGHT = 'ensemble_scheduling is not served by this version of Nereid';
+
 describe('models check', () => {
   let root: string;
   beforeAll(async () => {
@@ -20,6 +23,33 @@ describe('models check', () => {
       await writeFile(join(root, 'all', name, 'config.pbtxt'), config);
       await writeFile(join(root, 'all', name, '1', 'model.mjs'), 'export function execute() {}');
     }
+    const through = (...models: string[]) => `
+      platform: "ensemble"
+      input { name: "IN" data_type: TYPE_FP32 dims: 4 }
+      output { name: "OUT" data_type: TYPE_FP32 dims: 4 }
+      ensemble_scheduling { ${models
+        .map(
+          (model, index) => `step { model_name: "${model}" model_version: -1
+            input_map { key: "IN" value: "${index === 0 ? 'IN' : index}" }
+            output_map { key: "OUT" value: "${index === models.length - 1 ? 'OUT' : index + 1}" } }`,
+        )
+        .join(' ')} }`;
+    const graphs = {
+      right: through('good', 'good'),
+      within: through('right', 'good'),
+      unknown: through('good', 'nope'),
+      shape: through('good').replaceAll('dims: 4', 'dims: 5'),
+      broken: through('typo'),
+      later: through('good').replaceAll('-1', '7'),
+      round: through('circle'),
+      circle: through('good', 'round'),
+      unwritten: through('good').replace('value: "OUT"', 'value: "out"'),
+    };
+    for (const [name, config] of Object.entries({ ...graphs, good: IDENTITY, typo: 'backnd: "javascript"' })) {
+      await mkdir(join(root, 'graphs', name, '1'), { recursive: true });
+      await writeFile(join(root, 'graphs', name, 'config.pbtxt'), config);
+    }
+    await writeFile(join(root, 'graphs', 'good', '1', 'model.mjs'), 'export function execute() {}');
     await mkdir(join(root, 'right', 'good', '1'), { recursive: true });
     await writeFile(join(root, 'right', 'good', 'config.pbtxt'), IDENTITY);
     await writeFile(join(root, 'right', 'good', '1', 'model.mjs'), 'export function execute() {}');
@@ -56,6 +86,29 @@ describe('models check', () => {
       { model: 'good', versions: ['1'], problem: '' },
       { model: 'python', versions: ['1'], problem: expect.stringContaining("backend 'python'") },
       { model: 'typo', versions: [], problem: expect.stringContaining('backnd') },
+    ]);
+  });
+
+  it('checks ensembles with the models that they are made of', async () => {
+    const { exitCode, out } = await check('graphs', true);
+    expect(exitCode).toBe(4);
+    const problems: unknown = JSON.parse(out);
+    const found = (model: string, problem: unknown) => expect.objectContaining({ model, problem });
+    expect(problems).toEqual([
+      found('broken', "ensemble 'broken' depends on 'typo' which has no loaded version."),
+      found('circle', 'circular dependency between ensembles: circle -> ... -> round -> circle'),
+      found('good', ''),
+      found('later', "ensemble 'later' depends on 'good' whose required version 7 is not loaded."),
+      found('right', RIGHT),
+      found('round', 'circular dependency between ensembles: round -> ... -> circle -> round'),
+      found(
+        'shape',
+        'in ensemble shape, ensemble tensor IN: inconsistent shape: [5] is inferred from model shape while [4] is inferred from model good',
+      ),
+      found('typo', expect.stringContaining('backnd')),
+      found('unknown', 'ensemble unknown contains models that are not available or ambiguous: nope'),
+      found('unwritten', "ensemble output 'OUT' for ensemble unwritten' is not used"),
+      found('within', RIGHT),
     ]);
   });
 

@@ -1,4 +1,14 @@
-import { listModels, readModel, unsupportedReason } from '@nereid/config';
+import {
+  checkEnsembleModels,
+  decodeModelConfig,
+  ensembleModels,
+  ensembleReadiness,
+  listModels,
+  type ModelRecord,
+  type ModelSource,
+  readModel,
+  unsupportedReason,
+} from '@nereid/config';
 import { errorInfo, NereidError } from '@nereid/protocol';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import type { WriteText } from './log-destination.ts';
@@ -18,6 +28,8 @@ interface CheckedModel {
   readonly versions: readonly string[];
   /** What is wrong, '' for nothing. */
   readonly problem: string;
+  /** Undefined where it could not be read. */
+  readonly source?: ModelSource;
 }
 
 async function checkModel(
@@ -32,16 +44,41 @@ async function checkModel(
       modelConfigName: options.modelConfigName,
       gpus: 0,
     });
-    return { model: model.name, versions: source.versions, problem: unsupportedReason(source.config) ?? '' };
+    const problem = unsupportedReason(source.config) ?? '';
+    return { model: model.name, versions: source.versions, problem, source };
   } catch (failure) {
     if (!(failure instanceof NereidError)) throw failure;
     return { model: model.name, versions: [], problem: errorInfo(failure).message };
   }
 }
 
+/** Those that are right by themselves and made of others, as `serve` would find them with all of the others loaded. */
+function checkEnsembles(checked: readonly CheckedModel[]): readonly CheckedModel[] {
+  const records = new Map(checked.map((each) => [each.model, expectedRecord(each)]));
+  const find = (model: string) => records.get(model);
+  return checked.map((each) => {
+    if (each.source === undefined || ensembleModels(each.source.config).length === 0) return each;
+    const { config } = each.source;
+    const problem = ensembleReadiness(config, find) ?? checkEnsembleModels(config, find) ?? each.problem;
+    return { ...each, problem };
+  });
+}
+
+/** What the directory would have of it; one that is wrong has no version. */
+function expectedRecord({ model, versions, problem, source }: CheckedModel): ModelRecord | undefined {
+  if (source === undefined) {
+    const config = decodeModelConfig(JSON.stringify({ name: model }));
+    return { name: model, config, labels: {}, versions: [], contentHash: '' };
+  }
+  const { config, labels, contentHash } = source;
+  const isRight = problem === '' || ensembleModels(config).length > 0;
+  const ready = versions.map((version) => ({ version, state: 'READY', reason: '' }) as const);
+  return { name: model, config, labels, versions: isRight ? ready : [], contentHash };
+}
+
 /**
  * `nereid models check`: reads, completes and checks every model of the repositories as `serve`
- * does, but runs none. Exit code 4 if one is wrong.
+ * does, but runs none; ensembles with the models of the repositories that they are made of. Exit code 4 if one is wrong.
  */
 export async function checkModels(options: ModelsCheckOptions): Promise<ExitCode> {
   let entries: Awaited<ReturnType<typeof listModels>>;
@@ -52,10 +89,12 @@ export async function checkModels(options: ModelsCheckOptions): Promise<ExitCode
     options.stderr(`nereid models check: ${failure.message}\n`);
     return EXIT_CODE.repository;
   }
-  const checked: CheckedModel[] = [];
-  for (const entry of entries) checked.push(await checkModel(entry, options));
+  const alone: CheckedModel[] = [];
+  for (const entry of entries) alone.push(await checkModel(entry, options));
+  const checked = checkEnsembles(alone);
   if (options.json) {
-    options.stdout(`${JSON.stringify(checked)}\n`);
+    const told = checked.map(({ model, versions, problem }) => ({ model, versions, problem }));
+    options.stdout(`${JSON.stringify(told)}\n`);
   } else {
     const rows = checked.map(({ model, versions, problem }) => [
       model,

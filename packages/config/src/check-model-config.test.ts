@@ -39,7 +39,6 @@ describe('accepted', () => {
     ['a response cache', `${IO} response_cache { enable: true }`],
     ['a rate limiter', `${IO} instance_group { rate_limiter { resources { name: "R" count: 1 } } }`],
     ['parameters, also ours', `${IO} parameters { key: "x" value { } } parameters { key: "nereid.pin" value { } }`],
-    ['an ensemble', 'platform: "ensemble" ensemble_scheduling { }'],
     ['a backend of its own', `${IO} backend: "mine"`],
     ['auto without GPU', `${IO} instance_group { kind: KIND_AUTO }`],
   ])('%s', (_name, text) => {
@@ -60,11 +59,6 @@ describe('refused', () => {
       `unexpected 'platform' and 'backend' pair, got:x, onnxruntime for m`,
     ],
     [
-      'an ensemble with a warm-up',
-      'platform: "ensemble" ensemble_scheduling { } model_warmup { }',
-      `ensemble m must not specify 'model_warmup': its steps' models may`,
-    ],
-    [
       'an ensemble with a backend',
       'platform: "ensemble" backend: "x"',
       `Ensemble model 'm' must have platform type 'ensemble' and empty backend type`,
@@ -73,7 +67,7 @@ describe('refused', () => {
     [
       'a cache of streams',
       `${IO} response_cache { enable: true } model_transaction_policy { decoupled: true }`,
-      `the answers of a decoupled model cannot be cached: m enables 'response_cache'`,
+      `Response Cache does not currently support model m with 'decoupled' transaction policy. Please disable the response cache.`,
     ],
     ['no name', 'input { }', `model input must specify 'name' for m`],
     ['no datatype', inputs('dims: 1'), `model input 'I' must specify 'data_type' for m`],

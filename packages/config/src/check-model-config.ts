@@ -1,5 +1,6 @@
 import { NereidError } from '@nereid/protocol';
 import { checkBatchIo } from './check-batch-io.ts';
+import { checkEnsemble } from './check-ensemble.ts';
 import { checkSequenceBatching } from './check-sequence-batching.ts';
 import { checkTensors } from './check-tensor-config.ts';
 import { platformFits } from './complete-backend.ts';
@@ -40,7 +41,7 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
       `unexpected directory name '${options.name}' for model '${name}', directory name must equal model name`,
     );
   }
-  if (config.backend === '' && config.platform === '')
+  if (config.backend === '' && config.platform === '' && !isEnsemble(config))
     refuse('backend', `must specify 'platform' or 'backend' for '${name}'`);
   if (config.backend === '' && !isEnsemble(config)) {
     refuse('platform', `unexpected platform type '${config.platform}' for ${name}`);
@@ -64,16 +65,19 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
   if (config.schedulingChoice.case === 'dynamicBatching') checkDynamicBatching(config, config.schedulingChoice.value);
   if (config.schedulingChoice.case === 'sequenceBatching') checkSequenceBatching(config, config.schedulingChoice.value);
   if (config.modelTransactionPolicy?.decoupled === true && config.responseCache?.enable === true) {
-    refuse('response_cache', `the answers of a decoupled model cannot be cached: ${name} enables 'response_cache'`);
+    refuse('response_cache', cachesDecoupled(name));
   }
-  if (!isEnsemble(config)) {
-    if (options.withoutInstances !== true) checkInstanceGroups(config, options.gpus);
-  } else if (config.modelWarmup.length > 0) {
-    refuse('model_warmup', `ensemble ${name} must not specify 'model_warmup': its steps' models may`);
-  }
+  if (isEnsemble(config)) checkEnsemble(config);
+  else if (options.withoutInstances !== true) checkInstanceGroups(config, options.gpus);
   checkOwnParameters(config);
   carrierSettings(config);
   checkEagerBatch(config);
+}
+
+/** Triton's text for a model of many answers that are to be cached. */
+export function cachesDecoupled(name: string): string {
+  const text = `Response Cache does not currently support model ${name} with 'decoupled' transaction policy.`;
+  return `${text} Please disable the response cache.`;
 }
 
 function refuse(field: string, text: string): never {

@@ -38,7 +38,7 @@ const KNOWN_BACKENDS: readonly KnownBackend[] = [
  */
 export function completeBackend(config: ModelConfig, files: readonly VersionFile[] | undefined): ModelConfig {
   const completed = clone(ModelConfigSchema, config);
-  if (config.platform === 'ensemble') return completed;
+  if (config.platform === 'ensemble' || isUnnamedEnsemble(config)) return completed;
   const known = knownBackend(config, files ?? []);
   if (known !== undefined) {
     completed.backend ||= known.backend;
@@ -59,6 +59,11 @@ export function completeBackend(config: ModelConfig, files: readonly VersionFile
   completed.backend = config.name.slice(dot + 1);
   completed.defaultModelFilename = `model.${completed.backend}`;
   return completed;
+}
+
+/** Left for the checks, which name the platform that it lacks; its files tell no backend. */
+function isUnnamedEnsemble({ schedulingChoice, backend, platform }: ModelConfig): boolean {
+  return schedulingChoice.case === 'ensembleScheduling' && backend === '' && platform === '';
 }
 
 function knownBackend(config: ModelConfig, files: readonly VersionFile[]): KnownBackend | undefined {

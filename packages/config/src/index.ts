@@ -1,10 +1,13 @@
 export { BAD_OPTION, badOption } from './bad-option.ts';
 export { cachesAnswers } from './caches-answers.ts';
+export { checkEnsembleModels, type FindModel } from './check-ensemble-models.ts';
 export { missingGpus } from './check-model-config.ts';
 export { checkRequest } from './check-request.ts';
+export { completeEnsemble } from './complete-ensemble.ts';
 export { resolveInstances } from './complete-model-config.ts';
 export { closesEarly } from './config-parameters.ts';
 export { type EnsembleMapping, type EnsembleSignature, type EnsembleStep, ensembleModels } from './ensemble.ts';
+export { ensembleReadiness } from './ensemble-readiness.ts';
 export { type ExpandedInstance, expandInstances, instanceGpu, isRateLimited } from './expand-instances.ts';
 export { flagsHelp, flagsMarkdown } from './flag-docs.ts';
 export type { FlagRole } from './flag-meta.ts';

@@ -40,6 +40,8 @@ export const LIMITS = {
   instances_per_model_max: 1_024,
   instance_start_timeout_ms: 600_000,
   warmup_bytes_max: 1_073_741_824,
+  ensemble_steps_max: 1_024,
+  ensemble_depth_max: 64,
   sequences_per_instance_max: 65_536,
   initial_state_bytes_max: 268_435_456,
   instance_restart_attempts_max: 5,
@@ -102,6 +104,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   instance_start_timeout_ms:
     'How long an instance may take to load its model and run its warm-up samples; longer is a load failure.',
   warmup_bytes_max: 'Bytes of the inputs of one execution of a warm-up sample.',
+  ensemble_steps_max: 'Steps of one ensemble.',
+  ensemble_depth_max: 'Ensembles within each other: one whose steps are no ensembles is one deep.',
   sequences_per_instance_max:
     'Sequences that one instance keeps at a time: `max_candidate_sequences`, or `max_batch_size` where a slot is a row.',
   initial_state_bytes_max: 'Bytes of the states of one sequence at its START, all states together.',
