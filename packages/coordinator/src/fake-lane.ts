@@ -37,6 +37,7 @@ export function fakeLane() {
         for (const tensor of list) tensors.kept.delete(tensor);
       },
       put: async () => undefined,
+      lifetimeMs: 12_000,
     },
     open(id, receive, options) {
       const mailbox = inner.open(

@@ -6,6 +6,7 @@ import {
   compareEpochs,
   type Epoch,
   type ErrorInfo,
+  firstKeeper,
   type InferMessage,
   modelNotFound,
   type ProcessId,
@@ -111,6 +112,7 @@ export function createIntake(parts: IntakeParts): Intake {
       sender: message.replyTo,
       coming: message.coming ?? 0,
       sequence: undefined,
+      near: firstKeeper(request.inputs),
       message,
       deadlineUs: message.msLeft > 0 ? arrivedUs + message.msLeft * 1000 : undefined,
     };

@@ -29,6 +29,7 @@ async function gatewayWithTensors() {
       letGo: () => {},
       discard: () => {},
       put: async () => undefined,
+      lifetimeMs: 12_000,
     },
   });
   const sent = () => {

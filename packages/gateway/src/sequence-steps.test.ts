@@ -441,6 +441,7 @@ describe('R22: numbered steps', () => {
       letGo: () => {},
       discard: () => {},
       put: async () => undefined,
+      lifetimeMs: 12_000,
     };
     const { ask, answer, came, coordinator, flush, pass, outcomes, gateway } = await begin({
       largeTensors,
@@ -527,6 +528,7 @@ describe('R29: the inputs of steps', () => {
       letGo: () => {},
       discard: () => {},
       put: async () => undefined,
+      lifetimeMs: 12_000,
     };
     return { ...(await begin({ largeTensors })), released, rewritten };
   }

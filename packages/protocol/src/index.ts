@@ -48,7 +48,13 @@ export {
 export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
 export { jobStep } from './job-step.ts';
 export type { JsonScalar } from './json-reader.ts';
-export type { KeptAction, KeptMessage, PutMessage, PutTensor } from './kept-messages.ts';
+export {
+  firstKeeper,
+  type KeptAction,
+  type KeptMessage,
+  type PutMessage,
+  type PutTensor,
+} from './kept-messages.ts';
 export type { ListedSequence, SequencePlace } from './listed-sequence.ts';
 export {
   type AnswerTimes,

@@ -1,5 +1,5 @@
 /** About tensors that stay in the memory of the worker that made them (docs/protocol.md R40). */
-import type { BlobRef } from './blob.ts';
+import { type BlobRef, type CarriedTensor, isBlobTensor } from './blob.ts';
 import type { ProcessId } from './message.ts';
 
 /**
@@ -34,4 +34,17 @@ export interface PutMessage {
   readonly model: string;
   readonly id: string;
   readonly tensors: readonly PutTensor[];
+}
+
+/** The worker that keeps a tensor of place 'worker', by the tensor's id `{worker}-{n}`. */
+function keeperOf(id: string): ProcessId {
+  return id.slice(0, id.lastIndexOf('-'));
+}
+
+/** The worker that keeps the first of these tensors that any worker keeps; undefined where none does. */
+export function firstKeeper(tensors: readonly CarriedTensor[]): ProcessId | undefined {
+  for (const tensor of tensors) {
+    if (isBlobTensor(tensor) && tensor.blob.place === 'worker') return keeperOf(tensor.blob.id);
+  }
+  return undefined;
 }

@@ -225,6 +225,7 @@ export function createBlobStore(parts: BlobStoreParts): BlobStore {
   wait();
 
   return {
+    lifetimeMs: ttlMs,
     detach(to, message) {
       const large = largeTensors(message);
       if (large.length === 0) return undefined;

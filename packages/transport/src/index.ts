@@ -1,5 +1,5 @@
 export { type BlobFiles, type OpenedBlobFiles, openBlobFiles } from './blob-files.ts';
-export type { BlobOptions } from './blob-store.ts';
+export { type BlobOptions, INLINE_BYTES_MAX } from './blob-store.ts';
 export { createCombinedTransport } from './combined-transport.ts';
 export type { Directory, DirectoryChange, MainRole, ProcessRecord, Role } from './directory.ts';
 export type { SharedValue } from './directory-values.ts';

@@ -27,6 +27,8 @@ export interface Mailbox {
  * them by their objects: whoever sends a request again sends the same ones.
  */
 export interface LargeTensors {
+  /** What nobody renews is gone after so long. */
+  readonly lifetimeMs: number;
   /** Nobody will read them any more: their request has its final outcome. */
   release(tensors: readonly CarriedTensor[]): void;
   /** Somebody did not find them: the next send puts them down anew, where every process looks. */

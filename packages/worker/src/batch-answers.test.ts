@@ -19,6 +19,7 @@ const batch: AnsweredBatch = {
   owner: () => 'co-9',
   execution: 'wk-1/1',
   streams: undefined,
+  kept: undefined,
 };
 const settlement = {
   executed: true,

@@ -16,6 +16,7 @@ import type { Mailbox } from '@nereid/transport';
 import type { BatchSettlement } from './instance-batch.ts';
 import type { RunOutcome } from './instance-messages.ts';
 import { selectOutputs } from './join-split.ts';
+import type { KeptOutputs } from './kept-outputs.ts';
 import type { StepBatch } from './step-batch.ts';
 
 const NO_TIMING: BatchTiming = { waitNs: 0, inputNs: 0, inferNs: 0, outputNs: 0 };
@@ -42,6 +43,8 @@ export interface AnsweredBatch {
   readonly execution: string;
   /** What has been answered before the batch is over; undefined where each request gets one answer. */
   readonly streams: SentChunks | undefined;
+  /** Undefined where messages are passed by reference. */
+  readonly kept: KeptOutputs | undefined;
 }
 
 /** Chunks that are sent, by the position of their request. */
@@ -84,7 +87,7 @@ export function sendAnswers(
       const plain = { kind: 'response', model, id: entry.id, outcome, execution, chunk, last: true } as const;
       const timing = wantsTiming(message, entry) ? settlement?.timing : undefined;
       const response: ResponseMessage = timing === undefined ? plain : { ...plain, timing };
-      sendLast(mailbox, answerAddress(batch, entry), response);
+      sendLast(mailbox, answerAddress(batch, entry), response, entry, batch.kept);
       steps?.sent(i, response);
     }
     steps?.answered(i, gone);
@@ -129,9 +132,17 @@ export function answerAddress(
  * Sends the answer that ends a request. Where it finds no room a short one that says so goes in its place: on the
  * local lane nobody would ask again, on the others the same answer might be made and refused for ever.
  */
-export function sendLast(mailbox: Mailbox, to: ProcessId, message: ResponseMessage): void {
-  mailbox.send(to, message, (reason) => {
-    if (reason === 'full') mailbox.send(to, { ...message, outcome: { ok: false, error: ANSWER_REFUSED } });
+export function sendLast(
+  mailbox: Mailbox,
+  to: ProcessId,
+  answer: ResponseMessage,
+  entry: ExecuteEntry,
+  kept: KeptOutputs | undefined,
+): void {
+  const sent = kept?.carry(entry, answer, to);
+  mailbox.send(to, sent?.message ?? answer, (reason) => {
+    sent?.undo();
+    if (reason === 'full') mailbox.send(to, { ...answer, outcome: { ok: false, error: ANSWER_REFUSED } });
   });
 }
 

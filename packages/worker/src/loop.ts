@@ -9,10 +9,13 @@ import type {
   ProcessId,
 } from '@nereid/protocol';
 import { compareEpochs } from '@nereid/protocol';
-import type { Mailbox } from '@nereid/transport';
+import type { LargeTensors, Mailbox } from '@nereid/transport';
 import { type AnsweredBatch, answerAddress, isWhole, sendAnswers, sendBack, type WholeEntry } from './batch-answers.ts';
 import { createHostedModel, type HostedModel, type HostedModelOptions, type RunningBatch } from './hosted-model.ts';
+import type { HostingLimits } from './hosted-version.ts';
 import { type BatchSettlement, failBatch, type InstanceBatch } from './instance-batch.ts';
+import { createKeptOutputs } from './kept-outputs.ts';
+import { createKeptTensors } from './kept-tensors.ts';
 import { sharedNowNs } from './shared-now.ts';
 import { createStepBatch } from './step-batch.ts';
 import { createStreamAnswers, runningStreams } from './stream-answers.ts';
@@ -20,6 +23,9 @@ import { createStreamAnswers, runningStreams } from './stream-answers.ts';
 export interface WorkerLoopOptions extends HostedModelOptions {
   /** Whether this worker takes a model at all. */
   readonly holds: (model: string) => boolean;
+  readonly limits: HostingLimits & { readonly kept_bytes_max: number };
+  /** Undefined where messages are passed by reference: nothing has to be kept then. */
+  readonly largeTensors: LargeTensors | undefined;
 }
 
 export interface WorkerLoop {
@@ -35,6 +41,8 @@ export interface WorkerLoop {
   dropSequences(): void;
   /** Of a stop: no step can come any more, so it waits for no sequence. */
   endSequences(): void;
+  /** Of a stop: no other worker is there for which something would have to be kept. */
+  dropKept(): void;
   /** The stop is past its deadline: ends carriers in the middle of their runs where that can be done. */
   abandon(): void;
   readonly unsettled: number;
@@ -42,13 +50,25 @@ export interface WorkerLoop {
   readonly liveCarriers: number;
   /** Messages of owners that had been replaced. */
   readonly refused: number;
+  /** Of what is kept for others. */
+  readonly keptBytes: number;
 }
 
 const NONE: readonly DoneEntry[] = [];
 
 /** `mailbox` is asked for late, at each send: it is opened with this loop's `receive`, and may be replaced. */
 export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mailbox): WorkerLoop {
+  const { clock, limits, largeTensors } = options;
   const models = new Map<string, HostedModel>();
+  const keptTensors = createKeptTensors({
+    clock,
+    lifetimeMs: largeTensors?.lifetimeMs ?? 0,
+    bytes_max: limits.kept_bytes_max,
+  });
+  const kept =
+    largeTensors === undefined
+      ? undefined
+      : createKeptOutputs({ kept: keptTensors, largeTensors, mailbox, stopping: () => stopping });
   let executions = 0;
   let stopping = false;
   let refused = 0;
@@ -93,7 +113,8 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     for (const model of models.values()) if (model.fence !== null) describe(model, model.fence.owner, 0);
   };
 
-  const execute = (model: HostedModel, message: ExecuteMessage, receivedNs: number) => {
+  const execute = (model: HostedModel, sent: ExecuteMessage, receivedNs: number) => {
+    const message = kept?.fill(sent) ?? sent;
     const sequences = model.sequences.of(message.version);
     // A worker that knows nothing of a version has none of its sequences.
     if (sequences === undefined && (stopping || message.entries[0]?.step !== undefined)) {
@@ -116,9 +137,10 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
             admits: !stopping,
             runs: (id) => model.running.has(id),
             address: (entry) => answerAddress({ message, owner }, entry),
+            kept,
           });
     const { entries, leftOut } = steps ?? sortEntries(model.running, message.entries);
-    const source = { message, entries, signature, execution, owner, steps };
+    const source = { message, entries, signature, execution, owner, steps, kept };
     const streams =
       signature?.decoupled === true
         ? createStreamAnswers({ mailbox, batch: source, undelivered: ({ id }) => cancel(model, id) })
@@ -201,6 +223,9 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
         else describe(model, message.epoch.owner, 0);
         return;
       }
+      case 'kept':
+        kept?.take(message);
+        return;
       default:
         options.log.warn({ kind: message.kind }, 'a worker does not handle this kind of message');
     }
@@ -219,6 +244,8 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       stopping = true;
       offer();
       await Promise.all([...models.values()].map((model) => model.stop()));
+      // Steps that follow elsewhere want what it has; their callers drop it, or renew it no more.
+      await keptTensors.whenEmpty();
     },
     dropSequences() {
       for (const model of models.values()) model.sequences.drop();
@@ -226,14 +253,19 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     endSequences() {
       for (const model of models.values()) model.sequences.giveUp();
     },
+    dropKept: keptTensors.clear,
     abandon() {
       for (const model of models.values()) model.abandon();
+      keptTensors.clear();
     },
     get unsettled() {
       return sum((model) => model.unsettled);
     },
     get running() {
       return sum((model) => model.running.size);
+    },
+    get keptBytes() {
+      return keptTensors.bytes;
     },
     get refused() {
       return refused;

@@ -67,6 +67,7 @@ function worldOfOne(options: Partial<WorkerOptions> = {}) {
       instances_per_model_max: 1,
       sequence_answers_max: 1,
       sequence_answer_bytes_max: 1,
+      kept_bytes_max: 1,
     },
     timing: timing(),
     newId: () => `wk-${++ids}`,

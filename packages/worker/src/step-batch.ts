@@ -19,6 +19,7 @@ import { type Mailbox, messageBytes } from '@nereid/transport';
 import { isWhole, sendLast, type WholeEntry } from './batch-answers.ts';
 import type { BatchSettlement } from './instance-batch.ts';
 import type { AnswerPart, StepAnswer } from './kept-answers.ts';
+import type { KeptOutputs } from './kept-outputs.ts';
 import type { SessionSlots, Step, StepEnd } from './session-slots.ts';
 
 /** A sequence model's slots and what its batches have to know of it. */
@@ -41,6 +42,8 @@ export interface StepBatchParts extends StepSlots {
   readonly execution: string;
   /** Where an entry's answer goes. */
   readonly address: (entry: ExecuteEntry) => ProcessId;
+  /** As of an AnsweredBatch. */
+  readonly kept: KeptOutputs | undefined;
 }
 
 export interface StepBatch {
@@ -79,8 +82,8 @@ export function createStepBatch(parts: StepBatchParts): StepBatch {
   const leftOut: DoneEntry[] = [];
   const answers = createCollectedAnswers(parts.answerBytesMax);
 
-  const send = (entry: ExecuteEntry, of: string, { outcome, chunk, last }: AnswerPart) =>
-    sendLast(mailbox(), parts.address(entry), {
+  const send = (entry: ExecuteEntry, of: string, { outcome, chunk, last }: AnswerPart) => {
+    const answer: ResponseMessage = {
       kind: 'response',
       model: message.model,
       id: entry.id,
@@ -88,7 +91,9 @@ export function createStepBatch(parts: StepBatchParts): StepBatch {
       execution: of,
       chunk,
       last,
-    });
+    };
+    sendLast(mailbox(), parts.address(entry), answer, entry, parts.kept);
+  };
 
   const leave = (entry: ExecuteEntry, result: EntryResult) => leftOut.push({ id: entry.id, result, error: null });
 

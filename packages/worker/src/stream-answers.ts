@@ -34,10 +34,12 @@ export function createStreamAnswers({ mailbox, batch, undelivered }: StreamParts
     const response = { kind: 'response', model: message.model, id, outcome, execution, chunk, last } as const;
     steps?.sent(position, response);
     if (last) {
-      sendLast(mailbox(), to, response);
+      sendLast(mailbox(), to, response, entry, batch.kept);
       return;
     }
-    mailbox().send(to, response, () => {
+    const carried = batch.kept?.carry(entry, response, to);
+    mailbox().send(to, carried?.message ?? response, () => {
+      carried?.undo();
       if (steps?.outlivesSender(entry) === true) return;
       lost.add(position);
       undelivered(entry);

@@ -22,7 +22,7 @@ import {
   type Tensor,
 } from '@nereid/protocol';
 import { createLog, systemClock } from '@nereid/runtime';
-import { createLocalDirectory, createLocalTransport, type Mailbox } from '@nereid/transport';
+import { createLocalDirectory, createLocalTransport, type LargeTensors, type Mailbox } from '@nereid/transport';
 import { afterEach, beforeEach, expect } from 'vitest';
 import { spawnProcess } from './spawn-process.ts';
 import { spawnThread } from './spawn-thread.ts';
@@ -46,9 +46,10 @@ type Wanted = (message: Message) => boolean;
 
 export type Harness = Awaited<ReturnType<typeof createHarness>>;
 
-/** `options` replaces parts of the worker's own. */
-export async function createHarness(options: Partial<WorkerOptions> = {}) {
-  const transport = createLocalTransport({ messages_max: 65_536, bytes_max: 2 ** 30 });
+/** `options` replaces parts of the worker's own; with `largeTensors` the lane is as one between processes. */
+export async function createHarness(options: Partial<WorkerOptions> = {}, largeTensors?: LargeTensors) {
+  const local = createLocalTransport({ messages_max: 65_536, bytes_max: 2 ** 30 });
+  const transport = largeTensors === undefined ? local : { ...local, largeTensors };
   const repository = await mkdtemp(join(tmpdir(), 'nereid-worker-'));
   const folders = new Map<string, string>();
   const threads: Thread[] = [];
@@ -204,10 +205,11 @@ export async function createHarness(options: Partial<WorkerOptions> = {}) {
 export function eachWithHarness(
   give: (harness: Harness) => void | Promise<void>,
   options: Partial<WorkerOptions> = {},
+  largeTensors?: LargeTensors,
 ): void {
   let harness: Harness;
   beforeEach(async () => {
-    harness = await createHarness(options);
+    harness = await createHarness(options, largeTensors);
     await give(harness);
   });
   afterEach(async () => {

@@ -9,8 +9,8 @@ import {
   type Timing,
   type Transport,
 } from '@nereid/transport';
-import type { BackendSettings, HostingLimits } from './hosted-version.ts';
-import { createWorkerLoop } from './loop.ts';
+import type { BackendSettings } from './hosted-version.ts';
+import { createWorkerLoop, type WorkerLoopOptions } from './loop.ts';
 import type { InstanceLaunch, SpawnProcess } from './process-line.ts';
 import { createRateLimits } from './rate-limits.ts';
 import { spawnProcess } from './spawn-process.ts';
@@ -39,7 +39,7 @@ export interface WorkerOptions {
   /** `--model-load-thread-count`: instances that load at the same time. */
   readonly loadsMax: number;
   /** LIMITS. */
-  readonly limits: HostingLimits;
+  readonly limits: WorkerLoopOptions['limits'];
   /** How often it looks after its registration. Absent: registrations never lapse. */
   readonly timing?: Timing;
   /** A new process id at each call; random by default. */
@@ -74,6 +74,8 @@ export interface Worker {
   stop(deadlineMs?: number): Promise<void>;
   /** All zero when nothing is left: batches not answered, requests running, threads and processes. */
   counters(): { readonly batches: number; readonly requests: number; readonly threads: number };
+  /** Bytes of outputs that are kept for the next steps of their runs. */
+  readonly keptBytes: number;
   /** Messages without effect: of owners that had been replaced, or to an id under which its registration had lapsed. */
   readonly refusedMessages: number;
 }
@@ -112,6 +114,7 @@ export function createWorker(options: WorkerOptions): Worker {
       hashModel,
       gpus: options.gpus ?? 0,
       holds: options.holds ?? (() => true),
+      largeTensors: transport.largeTensors,
       limitLoads: createAtMost(options.loadsMax),
       spawn: options.spawn ?? spawnThread,
       rateLimits,
@@ -184,9 +187,13 @@ export function createWorker(options: WorkerOptions): Worker {
     });
   };
 
-  /** Without an owner nobody sends steps or ends sequences, so a stop waits for none. */
+  /** Without an owner nobody sends steps or ends sequences, so a stop waits for none; and without another worker nobody wants what it keeps. */
   const endOrphans = () => {
-    if (draining && directory.processes('coordinator').every((each) => each.draining)) loop.endSequences();
+    if (!draining) return;
+    const isOwnerless = directory.processes('coordinator').every((each) => each.draining);
+    if (isOwnerless) loop.endSequences();
+    const isAlone = directory.processes('worker').every((each) => each.id === mailbox.id || each.draining);
+    if (isOwnerless || isAlone) loop.dropKept();
   };
 
   const unwatch = directory.watch((change) => {
@@ -237,6 +244,9 @@ export function createWorker(options: WorkerOptions): Worker {
       return stopping;
     },
     counters: () => ({ batches: loop.unsettled, requests: loop.running, threads: loop.liveCarriers }),
+    get keptBytes() {
+      return loop.keptBytes;
+    },
     get refusedMessages() {
       return loop.refused + lapsedMessages;
     },
