@@ -94,7 +94,7 @@ const BACKSTOPS: readonly BackstopRule[] = [
   { off: 'R9', course: () => ({ mix: MIXES.storm }) },
   { off: 'R10', course: mix('storm', ['pause', 'lapse'], ['worker']) },
   { off: 'R11', course: mix('storm', ['wipe', 'rollback', 'failover']) },
-  { off: 'R24', course: () => ({ mix: MIXES.storm, msLeft: 500 }) },
+  { off: 'R24', first: 2, course: () => ({ mix: MIXES.storm, msLeft: 500 }) },
   { off: 'R26', course: () => ({ mix: MIXES.storm }) },
   { off: 'R30', course: () => ({ mix: MIXES.storm, blobs: true }) },
   { off: 'epoch memory', course: mix('storm', ['wipe', 'rollback', 'failover']) },

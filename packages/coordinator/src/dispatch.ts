@@ -47,6 +47,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   let cameBack = false;
 
   const step = (event: ScheduleEvent<OwnedRequest>) => {
+    entries.expire();
     if (scheduler.wants?.running === true) tellRunning(entries.running, means, clock.nowUs());
     for (const decision of scheduler.step(event, clock.nowUs())) apply(decision);
     if (scheduler.waiting === 0 && scheduler.needsWake !== true) wake.drop();

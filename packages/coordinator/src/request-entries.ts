@@ -33,6 +33,11 @@ export interface RequestEntries extends Iterable<Entry> {
   add(request: OwnedRequest): Entry;
   /** It is queued, for the first time or again; `late` is called once its deadline passes there. It may be sent at once. */
   queue(entry: Entry, late: () => void): void;
+  /**
+   * To be called before anything is sent: timers of a process that stood still come late, and no request is to go
+   * whose deadline has passed meanwhile.
+   */
+  expire(): void;
   run(entry: Entry, batch: SentBatch): void;
   /** It runs at that worker already, in a batch of an earlier owner. */
   runElsewhere(entry: Entry, worker: ProcessId): void;
@@ -42,11 +47,27 @@ export interface RequestEntries extends Iterable<Entry> {
 /** `idle` is called when the last one is forgotten; `order`, if any, is told where each is. */
 export function createRequestEntries(clock: Clock, order: AnswerOrder | undefined, idle: () => void): RequestEntries {
   const entries = new Map<string, Entry>();
+  /** Of those queued that have a deadline: what is to be done at it. */
+  const deadlines = new Map<Entry, () => void>();
+  /** No deadline among them is earlier. */
+  let earliestUs = Number.POSITIVE_INFINITY;
   let running = 0;
 
   const noDeadline = (entry: Entry) => {
-    entry.deadline?.cancel();
+    if (entry.deadline === undefined) return;
+    entry.deadline.cancel();
     entry.deadline = undefined;
+    deadlines.delete(entry);
+  };
+
+  const setDeadline = (entry: Entry, deadlineUs: number, late: () => void) => {
+    const pass = () => {
+      noDeadline(entry);
+      late();
+    };
+    entry.deadline = clock.at(deadlineUs, pass);
+    deadlines.set(entry, pass);
+    earliestUs = Math.min(earliestUs, deadlineUs);
   };
 
   return {
@@ -81,13 +102,18 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
       entry.batch = undefined;
       entry.elsewhere = undefined;
       const { deadlineUs, id } = entry.request;
-      if (deadlineUs !== undefined) {
-        entry.deadline = clock.at(deadlineUs, () => {
-          entry.deadline = undefined;
-          late();
-        });
-      }
+      if (deadlineUs !== undefined) setDeadline(entry, deadlineUs, late);
       order?.waitsAgain(id);
+    },
+    expire() {
+      if (deadlines.size === 0) return;
+      const nowUs = clock.nowUs();
+      if (nowUs <= earliestUs) return;
+      const all = [...deadlines].map(([{ request }, pass]) => ({ deadlineUs: request.deadlineUs ?? 0, pass }));
+      // Again with what stays: those that left by then made it too early.
+      earliestUs = Number.POSITIVE_INFINITY;
+      for (const { deadlineUs } of all) if (deadlineUs >= nowUs) earliestUs = Math.min(earliestUs, deadlineUs);
+      for (const { deadlineUs, pass } of all) if (deadlineUs < nowUs) pass();
     },
     run(entry, batch) {
       if (!entry.running) running++;

@@ -27,7 +27,10 @@ export interface WorldProcess {
 
 export interface World {
   readonly nowUs: number;
-  process(): WorldProcess;
+  /** Timers that are set, of all processes. */
+  readonly liveTimers: number;
+  /** `subscribe`: resolves once it hears the notices of others. */
+  process(subscribe?: () => Promise<void>): WorldProcess;
   advance(us: number): void;
   /** Runs a command of a broken connection, any of them. */
   runLate(): Promise<void>;
@@ -77,7 +80,10 @@ export function createWorld(client: Redis, timing: Timing, random: Random): Worl
     get nowUs() {
       return nowUs;
     },
-    process() {
+    get liveTimers() {
+      return timers.size;
+    },
+    process(subscribe = async () => {}) {
       let flights: Flight[] = [];
       const cut = () => {
         const broken = flights;
@@ -107,7 +113,7 @@ export function createWorld(client: Redis, timing: Timing, random: Random): Worl
           );
         },
         reset: cut,
-        subscribe: async () => {},
+        subscribe,
         close: cut,
       };
       const directory = createDirectoryOver<string>(link, {

@@ -56,6 +56,17 @@ describe('without faults', () => {
     expect(directory.owner('m')).toEqual(epoch);
   });
 
+  test('one that is closed before it has started has no timer left', async () => {
+    let subscribed = () => {};
+    const { directory } = world.process(() => new Promise((resolve) => (subscribed = resolve)));
+    const started = directory.start();
+    await world.calm(100_000);
+    await directory.close();
+    subscribed();
+    await started;
+    expect(world.liveTimers).toBe(0);
+  });
+
   test('an owner’s death is seen within a lease and a heartbeat', async () => {
     const [a, b] = [await start(), await start()];
     const epoch = await calmly(a.directory.acquire('m', 'co-1'));

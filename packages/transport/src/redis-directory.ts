@@ -187,7 +187,8 @@ export function createDirectoryOver<R>(link: DirectoryLink, options: DirectoryOp
       });
       await renew(true);
       await subscribed;
-      heartbeat.start();
+      // It may have been closed meanwhile.
+      if (!calls.isClosed) heartbeat.start();
     },
     async close() {
       heartbeat.stop();
