@@ -1,5 +1,5 @@
 /** What a JavaScript model returned, checked and in the one internal form. */
-import type { ModelSignature } from '@nereid/config';
+import { clientShape, type ModelSignature } from '@nereid/config';
 import {
   bytesOf,
   type Datatype,
@@ -18,7 +18,6 @@ import {
   thrownText,
 } from '@nereid/protocol';
 import type { RequestOutcome } from './backend.ts';
-import { clientShape } from './reshape.ts';
 
 const INT64_MIN = -(2n ** 63n);
 const UINT64_MAX = 2n ** 64n - 1n;

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { ModelSignature } from '@nereid/config';
+import { type ModelSignature, modelShape } from '@nereid/config';
 import { NereidError, thrownText } from '@nereid/protocol';
 import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad } from './backend.ts';
 import { batchInputTensors } from './batch-inputs.ts';
@@ -14,7 +14,6 @@ import type { ModelContext, ModelModule, ModelTensor } from './javascript-model.
 import { modelRequest, modelTensor, type ReshapedInputs } from './javascript-request.ts';
 import { modelError, modelOutcome } from './javascript-response.ts';
 import { isResponseStream, onlyOutcome, outcomeStream } from './javascript-stream.ts';
-import { modelShape } from './reshape.ts';
 
 const DEFAULT_FILENAME = 'model.mjs';
 

@@ -4,7 +4,14 @@
  */
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { BatchOutputSignature, ModelSignature, StateSignature, TensorSignature } from '@nereid/config';
+import {
+  type BatchOutputSignature,
+  clientShape,
+  type ModelSignature,
+  modelShape,
+  type StateSignature,
+  type TensorSignature,
+} from '@nereid/config';
 import { elementCount, NereidError } from '@nereid/protocol';
 import { InferenceSession, type Tensor as OrtTensor } from 'onnxruntime-node';
 import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad, JoinedTensor } from './backend.ts';
@@ -13,7 +20,6 @@ import { checkSession } from './onnx-checks.ts';
 import { takeOverridableInputs } from './onnx-defaults.ts';
 import { sessionOptions } from './onnx-options.ts';
 import { feedOf, outputOf } from './onnx-tensors.ts';
-import { clientShape, modelShape } from './reshape.ts';
 import { scatteredShapes } from './scattered-shapes.ts';
 
 const DEFAULT_FILENAME = 'model.onnx';

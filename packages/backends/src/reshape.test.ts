@@ -1,11 +1,10 @@
-import type { TensorSignature } from '@nereid/config';
+import { clientShape, modelShape, type TensorSignature } from '@nereid/config';
 import { bytesOf, type Tensor } from '@nereid/protocol';
 import { describe, expect, it, test } from 'vitest';
 import type { InstanceLoad } from './backend.ts';
 import { inferRequest, runBatch, tensorsOf } from './backend-contract.ts';
 import { fixtureLoad, textLoad } from './fixture-load.ts';
 import { onnxruntimeBackend } from './onnx.ts';
-import { clientShape, modelShape } from './reshape.ts';
 
 const tensor = (dims: number[], reshape: number[] | null): TensorSignature => ({
   name: 'X',

@@ -1,7 +1,6 @@
-import type { BatchOutputSignature, ModelSignature, TensorSignature } from '@nereid/config';
+import { type BatchOutputSignature, clientShape, type ModelSignature, type TensorSignature } from '@nereid/config';
 import type { Batch } from './backend.ts';
 import { requestShapes } from './request-shapes.ts';
-import { clientShape } from './reshape.ts';
 
 /**
  * What each request gets of an output over the whole batch (model_config.proto, BatchOutput,

@@ -8,6 +8,7 @@ export { resolveInstances } from './complete-model-config.ts';
 export { closesEarly } from './config-parameters.ts';
 export { type EnsembleMapping, type EnsembleSignature, type EnsembleStep, ensembleModels } from './ensemble.ts';
 export { ensembleReadiness } from './ensemble-readiness.ts';
+export { type ComposedTensor, ensembleInput, ensembleOutputShape, stepInputShape } from './ensemble-shapes.ts';
 export { type ExpandedInstance, expandInstances, instanceGpu, isRateLimited } from './expand-instances.ts';
 export { flagsHelp, flagsMarkdown } from './flag-docs.ts';
 export type { FlagRole } from './flag-meta.ts';
@@ -43,6 +44,7 @@ export {
   type RepositoryFolder,
   type RepositoryList,
 } from './repository-list.ts';
+export { clientShape, modelShape } from './reshape.ts';
 export { compareVersions } from './select-versions.ts';
 export {
   type ControlKind,

@@ -1,5 +1,5 @@
-import type { TensorSignature } from '@nereid/config';
 import { elementCount, NereidError } from '@nereid/protocol';
+import type { TensorSignature } from './model-signature.ts';
 
 /**
  * The shape that the model takes for a tensor in the client's shape (model_config.proto,
