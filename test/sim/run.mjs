@@ -30,10 +30,10 @@ if (values.course !== undefined && !COURSES.includes(values.course)) {
   fail(`--course takes ${COURSES.join(', ')}, not '${values.course}'`);
 }
 
-/** The cluster; a queue, the rate limiters and the rule for sequences by themselves. */
-const FILES = (values.course === undefined ? ['faults', 'queues', 'limiters', 'sequence-queues'] : ['faults']).map(
-  (name) => `test/sim/${name}.test.ts`,
-);
+/** The cluster; a queue, the rate limiters, the rules for sequences and for ensembles by themselves. */
+const FILES = (
+  values.course === undefined ? ['faults', 'queues', 'limiters', 'sequence-queues', 'ensemble-runs'] : ['faults']
+).map((name) => `test/sim/${name}.test.ts`);
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const { status } = spawnSync(

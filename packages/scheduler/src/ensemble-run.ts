@@ -61,6 +61,8 @@ interface Call<T> {
   readonly iteration: Iteration<T>;
   /** It has answered. */
   answered: boolean;
+  /** What it took is not needed for it any more. */
+  spent: boolean;
   /** Came before an earlier call of an ordered step was over. */
   readonly early: { readonly outputs: ReadonlyMap<string, T> | undefined; readonly last: boolean }[];
 }
@@ -124,7 +126,7 @@ export function createEnsembleRun<T>(plan: EnsemblePlan, client: { readonly id: 
       const held = iteration.held.get(tensor);
       if (held !== undefined) inputs.set(name, held.tensor);
     }
-    const made: Call<T> = { number: calls++, step, iteration, answered: false, early: [] };
+    const made: Call<T> = { number: calls++, step, iteration, answered: false, spent: false, early: [] };
     running.set(made.number, made);
     iteration.calls++;
     if (ordered) line(step).add(made);
@@ -203,11 +205,16 @@ export function createEnsembleRun<T>(plan: EnsemblePlan, client: { readonly id: 
     if (iteration.held.size === 0 && iteration.outputsMissing === NEVER) iterations.delete(iteration);
   };
 
+  const spend = (from: Call<T>) => {
+    if (!from.spent) unneed(from.iteration, planned(from.step).takes);
+    from.spent = true;
+  };
+
   const end = (ended: Call<T>) => {
     const { number, step, iteration, answered } = ended;
     running.delete(number);
     iteration.calls--;
-    unneed(iteration, planned(step).takes);
+    spend(ended);
     if (!answered) miss(iteration, planned(step).gives);
     if (iteration.calls === 0) leave(iteration);
     const waiting = lines.get(step);
@@ -227,8 +234,9 @@ export function createEnsembleRun<T>(plan: EnsemblePlan, client: { readonly id: 
 
   const hear = (from: Call<T>, outputs: ReadonlyMap<string, T> | undefined, last: boolean) => {
     const [first] = lines.get(from.step) ?? [];
-    if (failure !== undefined || first === undefined || first === from) take(from, outputs, last);
-    else from.early.push({ outputs, last });
+    if (failure !== undefined || first === undefined || first === from) return take(from, outputs, last);
+    from.early.push({ outputs, last });
+    if (last) spend(from);
   };
 
   /** Nothing is called and nothing answered from now on. */
