@@ -4,6 +4,7 @@
  */
 import type { ModelConfig, ModelSignature } from '@nereid/config';
 import type { InferRequest, Outcome, Tensor } from '@nereid/protocol';
+import type { ModelCalls } from './model-calls.ts';
 
 /** Where an instance runs. `id` is the GPU's index, 0 on the CPU. */
 export interface Device {
@@ -30,6 +31,8 @@ export interface InstanceLoad {
   /** `--backend-config` of this backend and of all backends, key to value. */
   readonly settings: Readonly<Record<string, string>>;
   readonly log: BackendLog;
+  /** By which the model calls other models. */
+  readonly calls: ModelCalls;
 }
 
 export interface BackendLog {
@@ -38,8 +41,17 @@ export interface BackendLog {
   error(text: string): void;
 }
 
+/** Where a request stands among what its instance was given. */
+export interface BatchPlace {
+  /** The number of its batch. */
+  readonly sequence: number;
+  readonly position: number;
+}
+
 export interface BatchRequest {
   readonly request: InferRequest;
+  /** By which a call says that it is made for this request. */
+  readonly place?: BatchPlace | undefined;
   /**
    * Aborted when nobody waits any more, which may have been before the execution began; runs cannot
    * always be stopped, answers are then dropped. May be made when it is first read.

@@ -3,11 +3,20 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { modelConfigJson, modelSignature, parseModelConfig } from '@nereid/config';
 import type { BackendLog, InstanceLoad } from './backend.ts';
+import type { ModelCalls } from './model-calls.ts';
 
 /** The models that tests of backends and worker use, one folder each. */
 export const FIXTURES = fileURLToPath(new URL('../fixtures', import.meta.url));
 
 const SILENT: BackendLog = { info() {}, warn() {}, error() {} };
+
+/** Whoever is called is not there. */
+const NOBODY: ModelCalls = {
+  open({ modelName }) {
+    const error = { code: 'NOT_FOUND', message: `nobody serves '${modelName}'` } as const;
+    return { next: async () => ({ outcome: { ok: false, error }, last: true, decoupled: false }), cancel() {} };
+  },
+};
 
 /** For tests: how version 1 of a fixture is loaded on the CPU; `config` is added to its config.pbtxt. */
 export async function fixtureLoad(name: string, config = ''): Promise<InstanceLoad> {
@@ -30,5 +39,6 @@ export function textLoad(modelDirectory: string, config: string): InstanceLoad {
     device: { kind: 'cpu', id: 0 },
     settings: {},
     log: SILENT,
+    calls: NOBODY,
   };
 }

@@ -3,6 +3,7 @@ export type {
   BackendInstance,
   BackendLog,
   Batch,
+  BatchPlace,
   BatchRequest,
   BatchResult,
   Device,
@@ -11,3 +12,4 @@ export type {
   RequestOutcome,
 } from './backend.ts';
 export { backendNamed } from './backend-named.ts';
+export type { CallAnswer, ModelCalls, OpenModelCall } from './model-calls.ts';

@@ -1,4 +1,4 @@
-import { type ParameterValue, type Tensor, tensorValues } from '@nereid/protocol';
+import { type Parameters, type ParameterValue, type Tensor, tensorValues } from '@nereid/protocol';
 import type { BatchRequest } from './backend.ts';
 import { FLAG_SEQUENCE_END, FLAG_SEQUENCE_START, type ModelRequest, type ModelTensor } from './javascript-model.ts';
 
@@ -13,7 +13,7 @@ export function modelRequest(from: BatchRequest, reshaped: ReshapedInputs): Mode
     correlationId: request.correlationId,
     flags: (request.sequenceStart ? FLAG_SEQUENCE_START : 0) | (request.sequenceEnd ? FLAG_SEQUENCE_END : 0),
     timeoutUs: integer(request.timeoutUs),
-    parameters: Object.fromEntries(Object.entries(request.parameters).map(([name, value]) => [name, plain(value)])),
+    parameters: modelParameters(request.parameters),
     inputs: new Map(request.inputs.map((input) => [input.name, modelTensor(input, reshaped.get(input.name))])),
     state: modelStates(from),
     // Only made for models that look at it.
@@ -33,6 +33,11 @@ function modelStates({ states = [] }: BatchRequest): ReadonlyMap<string, ModelTe
 export function modelTensor(tensor: Tensor, reshape?: (shape: readonly number[]) => readonly number[]): ModelTensor {
   const { datatype, shape } = tensor;
   return { datatype, shape: reshape?.(shape) ?? shape, data: tensorValues(tensor) };
+}
+
+/** Integers as numbers where that is exact. */
+export function modelParameters(parameters: Parameters): Parameters {
+  return Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, plain(value)]));
 }
 
 function plain(value: ParameterValue): ParameterValue {

@@ -7,6 +7,7 @@ import type { BackendInstance, InstanceLoad } from './backend.ts';
 import { describeBackendContract, inferRequest, int32Tensor, runBatch } from './backend-contract.ts';
 import { textLoad } from './fixture-load.ts';
 import { javascriptBackend } from './javascript.ts';
+import type { ModelCalls } from './model-calls.ts';
 
 const folders: string[] = [];
 afterEach(async () => {
@@ -157,17 +158,69 @@ describe('javascript: what a model sees', () => {
     ]);
   });
 
-  it.each(['infer', 'metrics'])('is told that context.%s comes later', async (name) => {
-    const use = name === 'infer' ? `await context.infer('other', {})` : 'context.metrics';
+  it('is told that context.metrics comes later', async () => {
     const load = await model(
-      `export async function initialize({ context }) { ${use}; } export const execute = () => [];`,
+      `export async function initialize({ context }) { context.metrics; } export const execute = () => [];`,
     );
     await expect(javascriptBackend.load(load)).rejects.toMatchObject({
       code: 'UNSUPPORTED',
-      message: expect.stringContaining(`context.${name}`),
+      message: expect.stringContaining('context.metrics'),
     });
   });
 });
+
+describe('javascript: what a model calls', () => {
+  const calling = (execute: string) =>
+    `let context; export const initialize = (start) => { context = start.context; };
+    export const execute = async (requests) => ${execute};`;
+
+  it('what a call throws fails the batch with its code; anything else as INTERNAL', async () => {
+    const lost = `{ throw await context.infer('gone', { inputs: {} }).catch((error) => error); }`;
+    expect(await failure(calling(lost))).toMatchObject({ code: 'NOT_FOUND', message: "nobody serves 'gone'" });
+    const own = `{ throw Object.assign(new Error('own'), { code: 'NOT_FOUND' }); }`;
+    expect(await failure(calling(own))).toMatchObject({ code: 'INTERNAL', message: 'own' });
+  });
+
+  it('a call is made for the requests that it names, by their places', async () => {
+    const load = await model(
+      calling(`{
+        for (const request of [undefined, requests[1], requests, []]) {
+          await context.infer('m', { inputs: {} }, { request }).catch(() => {});
+        }
+        return requests.map(() => new Error('done'));
+      }`),
+    );
+    const seen: unknown[] = [];
+    const calls: ModelCalls = {
+      open(made, places) {
+        seen.push([made.id, places?.map(({ position }) => position)]);
+        return load.calls.open(made, places);
+      },
+    };
+    const instance = await javascriptBackend.load({ ...load, calls });
+    const placed = ['first', 'second'].map((id, position) => ({
+      request: request({ id }),
+      place: { sequence: 1, position },
+      signal: new AbortController().signal,
+    }));
+    await instance.execute({ requests: placed, rows: [1, 1], joined: [], wantedOutputs: [] });
+    expect(seen).toEqual([
+      ['', undefined],
+      ['second', [1]],
+      ['', [0, 1]],
+      ['', []],
+    ]);
+  });
+});
+
+/** What `execute` of that model throws. */
+async function failure(source: string): Promise<unknown> {
+  const instance = await javascriptBackend.load(await model(source));
+  return runBatch(instance, [request()]).then(
+    () => 'nothing thrown',
+    (thrown: unknown) => thrown,
+  );
+}
 
 describe('javascript: what a model returns', () => {
   const y = `{ datatype: 'INT32', shape: [1], data: Int32Array.of(5) }`;

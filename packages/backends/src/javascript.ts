@@ -8,9 +8,10 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { type ModelSignature, modelShape } from '@nereid/config';
 import { NereidError, thrownText } from '@nereid/protocol';
-import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad } from './backend.ts';
+import type { Backend, BackendInstance, Batch, BatchRequest, BatchResult, InstanceLoad } from './backend.ts';
 import { batchInputTensors } from './batch-inputs.ts';
-import type { ModelContext, ModelModule, ModelTensor } from './javascript-model.ts';
+import { contextInfer } from './javascript-call.ts';
+import type { ModelContext, ModelModule, ModelRequest, ModelTensor } from './javascript-model.ts';
 import { modelRequest, modelTensor, type ReshapedInputs } from './javascript-request.ts';
 import { modelError, modelOutcome } from './javascript-response.ts';
 import { isResponseStream, onlyOutcome, outcomeStream } from './javascript-stream.ts';
@@ -27,21 +28,22 @@ export const javascriptBackend: Backend = {
   async load(load: InstanceLoad): Promise<BackendInstance> {
     const { signature } = load;
     const module = await importModel(load);
+    const origins: Origins = new WeakMap();
     try {
       await module.initialize?.({
         modelConfig: JSON.parse(load.configJson),
         instanceName: load.instanceName,
         device: load.device,
         version: load.version,
-        context: modelContext(load),
+        context: modelContext(load, origins),
       });
     } catch (cause) {
       throw thrownAtLoad(signature.name, 'initialize failed', cause);
     }
-    const reshaped = reshapedInputs(signature);
+    const loaded = { signature, version: load.version, module, reshaped: reshapedInputs(signature), origins };
     return {
       needsRequests: true,
-      execute: (batch) => execute(signature, load.version, module, reshaped, batch),
+      execute: (batch) => execute(loaded, batch),
       async finalize() {
         await module.finalize?.();
       },
@@ -84,18 +86,26 @@ function thrownAtLoad(model: string, what: string, cause: unknown): NereidError 
   return new NereidError(code, `model '${model}': ${what}: ${message}`, { cause });
 }
 
-function modelContext(load: InstanceLoad): ModelContext {
-  const notYet = (what: string) =>
-    new NereidError('UNSUPPORTED', `${what} is not available to JavaScript models yet (model '${load.config.name}')`);
+function modelContext(load: InstanceLoad, origins: Origins): ModelContext {
   return {
     log: load.log,
-    async infer() {
-      throw notYet('context.infer');
-    },
+    infer: contextInfer(load.calls, (request) => origins.get(request)),
     get metrics(): unknown {
-      throw notYet('context.metrics');
+      const text = `context.metrics is not available to JavaScript models yet (model '${load.config.name}')`;
+      throw new NereidError('UNSUPPORTED', text);
     },
   };
+}
+
+/** What the requests that a model has were made of. */
+type Origins = WeakMap<ModelRequest, BatchRequest>;
+
+interface LoadedModule {
+  readonly signature: ModelSignature;
+  readonly version: string;
+  readonly module: ModelModule;
+  readonly reshaped: ReshapedInputs;
+  readonly origins: Origins;
 }
 
 const NO_BATCH_INPUTS: ReadonlyMap<string, ModelTensor> = new Map();
@@ -111,18 +121,19 @@ function reshapedInputs(signature: ModelSignature): ReshapedInputs {
   return new Map(reshaped.map((input) => [input.name, (shape) => modelShape(input, shape, batching)]));
 }
 
-async function execute(
-  signature: ModelSignature,
-  version: string,
-  module: ModelModule,
-  reshaped: ReshapedInputs,
-  batch: Batch,
-): Promise<BatchResult> {
-  const requests = batch.requests.map((request) => modelRequest(request, reshaped));
+async function execute(loaded: LoadedModule, batch: Batch): Promise<BatchResult> {
+  const { signature, version, module, reshaped, origins } = loaded;
+  const requests = batch.requests.map((from) => {
+    const request = modelRequest(from, reshaped);
+    origins.set(request, from);
+    return request;
+  });
   let returned: unknown;
   try {
     returned = await module.execute(requests, batchInputs(signature, batch));
   } catch (cause) {
+    // What a call threw keeps its code on its way through.
+    if (cause instanceof NereidError) throw cause;
     throw new NereidError('INTERNAL', thrownText(cause), { cause });
   }
   if (!Array.isArray(returned) || returned.length !== requests.length) {

@@ -47,6 +47,7 @@ export const LIMITS = {
   instance_restart_attempts_max: 5,
   instance_restart_backoff_min_ms: 100,
   instance_restart_backoff_max_ms: 10_000,
+  model_calls_max: 1_024,
   sequence_answers_max: 16,
   sequence_answer_bytes_max: 67_108_864,
   strategy_start_timeout_ms: 30_000,
@@ -112,6 +113,7 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   instance_restart_attempts_max: 'Starts in a row of an instance that died before it is given up as UNAVAILABLE.',
   instance_restart_backoff_min_ms: 'Pause before the second of those starts; each later pause is twice as long.',
   instance_restart_backoff_max_ms: 'The longest pause between two of those starts.',
+  model_calls_max: 'Calls of other models that one instance has open; one more is refused with 503.',
   sequence_answers_max: 'Answers that a worker keeps of one sequence, to send them again where they are asked for.',
   sequence_answer_bytes_max:
     'Bytes of those answers, over all sequences of one model version on one worker; beyond it the oldest go.',

@@ -39,6 +39,15 @@ export {
   REQUEST_DEFAULTS,
 } from './infer.ts';
 export {
+  type InferInput,
+  type InferResult,
+  inferRequest,
+  inferResult,
+  type SequenceInput,
+  type TensorInput,
+  type TensorOutput,
+} from './infer-values.ts';
+export {
   type DecodedJob,
   decodeJobData,
   encodeJobData,

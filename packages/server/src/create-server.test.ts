@@ -115,6 +115,8 @@ describe('infer', () => {
       'INVALID_ARG',
       "needs a non-zero or non-empty 'sequence_id'",
     ],
+    ['no priority', { ...ONE, priority: -1 }, 'INVALID_ARG', 'priority must be a whole number from 0 to 2^64 - 1'],
+    ['half a microsecond', { ...ONE, timeoutUs: 0.5 }, 'INVALID_ARG', 'timeoutUs must be a whole number from 0'],
     ['a list of parameters', { ...ONE, parameters: [1] } as never, 'INVALID_ARG', 'parameters must be an object'],
   ] as const)('%s throws the error that HTTP would answer', async (_, input, code, text) => {
     const server = await start();

@@ -3,13 +3,19 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ModelRecord } from '@nereid/config';
 import type { Coordinator, LoadFailure } from '@nereid/coordinator';
 import type { Gateway } from '@nereid/gateway';
-import { NereidError, type VersionStatistics } from '@nereid/protocol';
+import {
+  type InferInput,
+  type InferResult,
+  inferRequest,
+  inferResult,
+  NereidError,
+  type VersionStatistics,
+} from '@nereid/protocol';
 import type { Worker } from '@nereid/worker';
 import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
 import { addDoorState } from './door-state.ts';
 import { results, thrownError } from './infer-results.ts';
-import { type InferInput, type InferResult, inferRequest, inferResult } from './infer-values.ts';
 import { modelFiles } from './model-files.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
 import { openUrls, type ProcessUrls } from './process-urls.ts';

@@ -8,15 +8,19 @@ export {
   type ErrorCode,
   fp16ToFp32,
   type InferenceStatistics,
+  type InferInput,
+  type InferResult,
   NereidError,
   type Parameters,
   type ParameterValue,
   type ResponseStatistics,
+  type SequenceInput,
+  type TensorInput,
+  type TensorOutput,
   type VersionStatistics,
 } from '@nereid/protocol';
 export type { LogControl, LogSettings } from '@nereid/runtime';
 export { createServer, type Server, type ServerCounts } from './create-server.ts';
-export type { InferInput, InferResult, SequenceInput, TensorInput, TensorOutput } from './infer-values.ts';
 export type { ProcessUrls } from './process-urls.ts';
 export type {
   GrpcOptions,

@@ -1,6 +1,5 @@
 import type { StreamedAnswer } from '@nereid/caller';
-import { type ErrorInfo, NereidError } from '@nereid/protocol';
-import { type InferResult, inferResult } from './infer-values.ts';
+import { type ErrorInfo, type InferResult, inferResult, NereidError } from '@nereid/protocol';
 
 export function thrownError({ code, message, ...detail }: ErrorInfo): NereidError {
   return new NereidError(code, message, detail);

@@ -2,7 +2,7 @@ import type { ErrorInfo } from '@nereid/protocol';
 import { createLog, virtualClock } from '@nereid/runtime';
 import { expect, test } from 'vitest';
 import { EXECUTION_TIMEOUT, startCarrier } from './carrier.ts';
-import { fixtureBatch, fixtureLine } from './fixture-line.ts';
+import { fixtureBatch, fixtureLine, noCaller } from './fixture-line.ts';
 
 const TIMEOUT_MS = 100;
 
@@ -18,6 +18,7 @@ function carried() {
     clock,
     log: createLog({ level: 'silent' }),
     executionTimeoutMs: TIMEOUT_MS,
+    caller: noCaller,
     loaded() {},
     returned() {},
     ended: (why, lost, running) => endings.push({ why, lost: lost.map(({ batch }) => batch), running: running?.batch }),

@@ -6,6 +6,7 @@
 import { type ErrorInfo, errorInfo, type InferRequest } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { packBatch } from './batch-frame.ts';
+import { createCarrierCalls, type ModelCaller } from './carrier-calls.ts';
 import { createTakenChunks } from './chunk-window.ts';
 import type { BatchSettlement, InstanceBatch } from './instance-batch.ts';
 import type { OpenLine } from './instance-line.ts';
@@ -31,6 +32,8 @@ export interface CarrierOptions {
   readonly log: Log;
   /** An execution that takes longer ends its carrier; undefined for no limit. */
   readonly executionTimeoutMs: number | undefined;
+  /** By whom its model calls others; asked only then. */
+  readonly caller: () => ModelCaller;
   /** The model is loaded. Called at most once, before anything else. */
   readonly loaded: () => void;
   /** A batch came back; the batch is settled after this. */
@@ -93,6 +96,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
     if (batch === undefined) return;
     held.delete(number);
     watch();
+    calls.over(batch);
     options.returned();
     batch.settle(makeSettlement(batch));
   };
@@ -113,6 +117,8 @@ export function startCarrier(options: CarrierOptions): Carrier {
     line.post(order, 0);
   });
 
+  const calls = createCarrierCalls({ caller: options.caller, held, post: (order) => line.post(order, 0) });
+
   const takeChunk = (report: ChunkReport) => {
     const batch = held.get(report.sequence);
     if (batch !== undefined) {
@@ -132,6 +138,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
     } else if (report.kind === 'chunk') takeChunk(report);
     else if (report.kind === 'log')
       log[report.level]({ model: signature.name, instance: setup.instanceName }, report.text);
+    else if (report.kind === 'call' || report.kind === 'call-read' || report.kind === 'call-left') calls.take(report);
     else if (report.kind === 'load-failed') loadError = report.error;
     else if (report.kind === 'thrown') thrown = report.text;
     else {
@@ -156,6 +163,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
       timer?.cancel();
       const lost = [...held.values()];
       held.clear();
+      calls.end();
       // A late one may have come back just before the end, which is then nobody's doing.
       const running = late === undefined ? lost[0] : lost.find((batch) => batch === late);
       options.ended(why(words), lost, running);
@@ -180,6 +188,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
     },
     cancel(batch, position) {
       for (const [number, candidate] of held) if (candidate === batch) sendCancel(number, position);
+      calls.cancelled(batch);
     },
     stop: () => line.post(STOP, 0),
     terminate: line.terminate,

@@ -32,7 +32,7 @@ beforeEach(async () => {
   void startAgain();
 });
 afterEach(async () => {
-  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0, timers: 0 });
   expect(clock.liveTimers).toBe(0);
 });
 

@@ -14,6 +14,11 @@ const SIGNATURE: ModelSignature = {
   decoupled: false,
 };
 
+/** For tests of models that call nobody. */
+export function noCaller(): never {
+  throw new Error('this model calls nobody');
+}
+
 /** For tests: lines that go nowhere; what comes by the one that was opened last is for the test to say. */
 export function fixtureLine() {
   const setup = { signature: SIGNATURE, instanceName: 'm_0', config: { name: 'm' } } as InstanceSetup;

@@ -6,6 +6,7 @@ import { backendNamed } from '@nereid/backends';
 import { modelConfigJson, modelSignature, parseModelConfig } from '@nereid/config';
 import type { Tensor } from '@nereid/protocol';
 import { packBatch } from './batch-frame.ts';
+import { noCaller } from './fixture-line.ts';
 import { loadInitialStates } from './initial-states.ts';
 import { createInstanceCancels } from './instance-cancels.ts';
 import {
@@ -80,6 +81,7 @@ async function readSetup(modelDirectory: string): Promise<InstanceSetup> {
     device: { kind: 'cpu', id: 0 },
     settings: {},
     warmup: [],
+    callsMax: 0,
   };
 }
 
@@ -87,7 +89,11 @@ async function sequenceModel(modelDirectory: string): Promise<SequenceModel> {
   const setup = await readSetup(modelDirectory);
   const { signature } = setup;
   const backend = await backendNamed(setup.config.backend);
-  const instance = await backend.load({ ...setup, log: { info() {}, warn() {}, error() {} } });
+  const instance = await backend.load({
+    ...setup,
+    log: { info() {}, warn() {}, error() {} },
+    calls: { open: noCaller },
+  });
   const initial = await loadInitialStates(signature, modelDirectory);
   const { sequence } = signature;
   const sequences = sequence && createSequenceRunner({ signature, sequence, instance, initial });

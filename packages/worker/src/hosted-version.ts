@@ -27,6 +27,7 @@ import {
   type VersionState,
 } from '@nereid/protocol';
 import type { AtMost, Clock, Log } from '@nereid/runtime';
+import type { ModelCaller } from './carrier-calls.ts';
 import { createInstance, type Instance, type InstanceLimits, type InstanceOptions } from './instance.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
 import type { OpenLine } from './instance-line.ts';
@@ -40,7 +41,9 @@ import { type SpawnThread, threadLine } from './thread-line.ts';
 export type BackendSettings = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 /** The fields of LIMITS that a worker keeps to. */
-export interface HostingLimits extends InstanceLimits, KeptAnswersLimits {}
+export interface HostingLimits extends InstanceLimits, KeptAnswersLimits {
+  readonly model_calls_max: number;
+}
 
 /** What every version on a worker shares. */
 export interface HostingOptions {
@@ -53,6 +56,8 @@ export interface HostingOptions {
   /** Undefined where `--rate-limit` is off. */
   readonly rateLimits: RateLimits | undefined;
   readonly spawnProcess: SpawnProcess;
+  /** By whom models call others; asked only then. */
+  readonly caller: () => ModelCaller;
   /** How the process of an instance is started, by its host policy; undefined where any carrier will do. */
   readonly launch: (instance: ExpandedInstance) => InstanceLaunch | undefined;
 }
@@ -242,7 +247,7 @@ function instanceOf(
 ): Instance {
   const { config, signature, version } = source;
   const { index, name, device, passive } = expanded;
-  const { clock, log, limits, backendSettings } = hosting;
+  const { clock, log, limits, backendSettings, caller } = hosting;
   return createInstance({
     index,
     passive,
@@ -251,6 +256,7 @@ function instanceOf(
     limits,
     open: carrierLine({ config, hosting, name }, hosting.launch(expanded)),
     executionTimeoutMs: carrierSettings(config).executionTimeoutMs,
+    caller,
     ...told,
     setup: {
       config,
@@ -263,6 +269,7 @@ function instanceOf(
       device,
       // Triton warms up those that requests can come to.
       warmup: passive ? [] : warmupSamples(config),
+      callsMax: limits.model_calls_max,
       settings: { ...backendSettings[''], ...backendSettings[config.backend] },
     },
   });

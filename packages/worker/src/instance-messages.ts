@@ -7,12 +7,14 @@
  * measured on two shared cores), nearly all of it in the worker's own thread, which is where the
  * server saturates. All else is rare and takes plain objects.
  */
-import type { InstanceLoad } from '@nereid/backends';
+import type { BatchPlace, CallAnswer, InstanceLoad } from '@nereid/backends';
 import type { WarmupSample } from '@nereid/config';
-import type { BatchTiming, ErrorInfo, Parameters, ResponseTimes, Tensor } from '@nereid/protocol';
+import type { BatchTiming, ErrorInfo, InferRequest, Parameters, ResponseTimes, Tensor } from '@nereid/protocol';
 
-/** `workerData` of the thread, or a process's first message: what it loads but for the log, which goes to the worker. */
-export interface InstanceSetup extends Omit<InstanceLoad, 'log'> {
+/** `workerData` of the thread, or a process's first message: what it loads but for the log and calls, which go to the worker. */
+export interface InstanceSetup extends Omit<InstanceLoad, 'log' | 'calls'> {
+  /** LIMITS.model_calls_max. */
+  readonly callsMax: number;
   /** What it runs before it is loaded, made by `warmupSamples`. */
   readonly warmup: readonly WarmupSample[];
 }
@@ -55,10 +57,18 @@ export interface TakenOrder {
   readonly bytes: number;
 }
 
+/** An answer to the model's call of that number. Its outputs' bytes lie in one buffer, which is given away. */
+export interface AnswerOrder extends CallAnswer {
+  readonly kind: 'answer';
+  readonly call: number;
+  /** Of its outputs. */
+  readonly bytes: number;
+}
+
 /** A batch frame, with the requests' details where the backend needs them. */
 export type BatchOrder = ArrayBuffer | readonly [ArrayBuffer, readonly RequestDetail[]];
 
-export type InstanceOrder = BatchOrder | CancelOrder | StopOrder | TakenOrder;
+export type InstanceOrder = BatchOrder | CancelOrder | StopOrder | TakenOrder | AnswerOrder;
 
 export interface LoadedReport {
   readonly kind: 'loaded';
@@ -119,6 +129,33 @@ export interface ChunkReport extends StreamChunk {
   readonly bytes: number;
 }
 
+/** The model calls another one. */
+export interface CallReport {
+  readonly kind: 'call';
+  /** Names the call among all of its carrier. */
+  readonly call: number;
+  /** Its inputs' bytes lie in one buffer, which is given away. */
+  readonly request: InferRequest;
+  /** As of ModelCalls. */
+  readonly places: readonly BatchPlace[] | undefined;
+}
+
+/** The model has read so many of a call's answers since it last said so. */
+export interface CallReadReport {
+  readonly kind: 'call-read';
+  readonly call: number;
+  readonly chunks: number;
+  readonly bytes: number;
+}
+
+/** The model does not want the rest of that call. */
+export interface CallLeftReport {
+  readonly kind: 'call-left';
+  readonly call: number;
+}
+
+export type CallsReport = CallReport | CallReadReport | CallLeftReport;
+
 /** A result frame; several buffers where outputs are large (the first is the frame) or the batch's frame comes back. */
 export type InstanceReport =
   | ArrayBuffer
@@ -127,6 +164,7 @@ export type InstanceReport =
   | LoadFailedReport
   | LogReport
   | ThrownReport
+  | CallsReport
   | ChunkReport
   | OutcomesReport;
 

@@ -178,7 +178,7 @@ describe('an instance that does not come up', () => {
       state: 'UNAVAILABLE',
       reason: expect.stringContaining('did not load within 1 ms'),
     });
-    expect(await hasty.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+    expect(await hasty.close()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0, timers: 0 });
   });
 
   it('since there is no thread for it is UNAVAILABLE', async () => {
@@ -190,7 +190,7 @@ describe('an instance that does not come up', () => {
     await poor.javascript('m', FRAGILE);
     const { versions } = await poor.load('m');
     expect(versions[0]).toMatchObject({ state: 'UNAVAILABLE', reason: expect.stringContaining('out of threads') });
-    expect(await poor.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+    expect(await poor.close()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0, timers: 0 });
   });
 });
 
@@ -233,7 +233,7 @@ describe('stopping', () => {
     await hasty.javascript('m', 'await new Promise(() => setInterval(() => {}, 1000));');
     await hasty.load('m');
     await hasty.worker.stop(1);
-    expect(await hasty.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+    expect(await hasty.close()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0, timers: 0 });
   });
 
   it('refuses what comes afterwards', async () => {

@@ -15,6 +15,7 @@
 import { CANCELLED, type ErrorInfo, errorInfo, type InstanceDescription } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type Carrier, startCarrier } from './carrier.ts';
+import type { ModelCaller } from './carrier-calls.ts';
 import { failBatch, type InstanceBatch, isAbandoned } from './instance-batch.ts';
 import type { OpenLine } from './instance-line.ts';
 import type { InstanceSetup } from './instance-messages.ts';
@@ -39,6 +40,8 @@ export interface InstanceOptions {
   readonly open: OpenLine;
   /** `nereid.execution_timeout_ms`. */
   readonly executionTimeoutMs: number | undefined;
+  /** By whom its model calls others; asked only then. */
+  readonly caller: () => ModelCaller;
   /** It became ready, ceased to be, or failed. */
   readonly changed: () => void;
   /** Of a model that keeps sequences: the carrier has ended, and what it had of them; told before its batches are settled. */
@@ -217,6 +220,7 @@ export function createInstance(options: InstanceOptions): Instance {
       clock,
       log,
       executionTimeoutMs: options.executionTimeoutMs,
+      caller: options.caller,
       loaded: () => becomeReady(started),
       returned,
       ended: (why, lost, running) => ended(started, why, lost, running),

@@ -1,6 +1,6 @@
 import { createLog, virtualClock } from '@nereid/runtime';
 import { expect, test } from 'vitest';
-import { fixtureBatch, fixtureLine } from './fixture-line.ts';
+import { fixtureBatch, fixtureLine, noCaller } from './fixture-line.ts';
 import { createInstance, type InstanceLimits } from './instance.ts';
 
 const PAUSE_MS = 10;
@@ -26,6 +26,7 @@ function carried() {
     log: createLog({ level: 'silent' }),
     limits: LIMITS,
     executionTimeoutMs: undefined,
+    caller: noCaller,
     changed() {},
     stateLost() {},
   });

@@ -52,7 +52,7 @@ beforeEach(async () => {
   await open();
 });
 afterEach(async () => {
-  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+  expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0, timers: 0 });
   for (const child of harness.processes) expect(child.exitCode ?? child.signalCode).not.toBeNull();
 });
 

@@ -50,7 +50,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   for (const harness of harnesses.splice(0)) {
-    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0, timers: 0 });
   }
   gate.close();
 });

@@ -146,6 +146,7 @@ function batchRequests(
         inputs: whole ? opened.joined : inputs.flatMap((parts) => parts[index] ?? []),
         requestedOutputs,
       },
+      place: { sequence: opened.sequence, position: index },
       get signal() {
         return cancels.signal(index);
       },

@@ -7,6 +7,7 @@ import { type BackendLog, backendNamed } from '@nereid/backends';
 import { errorInfo } from '@nereid/protocol';
 import { createChunkWindow } from './chunk-window.ts';
 import { checkGrowable, loadInitialStates } from './initial-states.ts';
+import { createInstanceCalls, type InstanceCalls } from './instance-calls.ts';
 import { createInstanceCancels, type InstanceCancels } from './instance-cancels.ts';
 import type { BatchOrder, InstanceReport, InstanceSetup, LogReport } from './instance-messages.ts';
 import type { InstancePort } from './instance-port.ts';
@@ -22,6 +23,7 @@ const LINGER_MS = 100;
 interface Orders {
   readonly cancels: InstanceCancels;
   readonly line: ChunkLine;
+  readonly calls: InstanceCalls;
   /** The next batch, after all that has come so far. Undefined where there is none. */
   next(): BatchOrder | undefined | Promise<BatchOrder | undefined>;
   readonly stopped: boolean;
@@ -32,7 +34,7 @@ interface Orders {
 /** Resolves when told to stop and all is done, or when the model cannot be loaded. Ends the thread or process soon after. */
 export async function runInstance(port: InstancePort, setup: InstanceSetup): Promise<void> {
   const tell = (report: InstanceReport) => port.post({ report, transfer: [] });
-  const orders = takeOrders(port);
+  const orders = takeOrders(port, setup);
   let model: LoadedModel | undefined;
   try {
     model = await load(setup, tell, orders);
@@ -42,6 +44,7 @@ export async function runInstance(port: InstancePort, setup: InstanceSetup): Pro
   if (model !== undefined) {
     tell({ kind: 'loaded', needsRequests: model.instance.needsRequests });
     await serve(port, model, orders);
+    orders.calls.close();
     await finalize(model, tell);
   }
   await port.close();
@@ -60,7 +63,7 @@ async function load(
   const { signature, version, modelDirectory } = setup;
   checkGrowable(signature, setup.device);
   const initial = await loadInitialStates(signature, modelDirectory);
-  const instance = await backend.load({ ...setup, log });
+  const instance = await backend.load({ ...setup, log, calls: orders.calls });
   const { sequence } = signature;
   const sequences = sequence && createSequenceRunner({ signature, sequence, instance, initial });
   const model = { signature, version, instance, sequences };
@@ -72,6 +75,7 @@ async function load(
   try {
     await warmUp(model, setup.warmup, modelDirectory, isStopped);
   } catch (failure) {
+    orders.calls.close();
     await finalize(model, tell);
     throw failure;
   }
@@ -86,13 +90,15 @@ async function finalize({ instance }: LoadedModel, tell: (report: InstanceReport
   }
 }
 
-function takeOrders(port: InstancePort): Orders {
+function takeOrders(port: InstancePort, { instanceName, callsMax }: InstanceSetup): Orders {
   const batches: BatchOrder[] = [];
   const cancels = createInstanceCancels();
   const window = createChunkWindow();
+  const calls = createInstanceCalls({ instance: instanceName, calls_max: callsMax, post: port.post });
   let stopped = false;
   const orders: Orders = {
     cancels,
+    calls,
     line: {
       send(sequence, chunk) {
         const packed = packChunk(sequence, chunk);
@@ -114,6 +120,7 @@ function takeOrders(port: InstancePort): Orders {
   port.listen((order) => {
     if (!('kind' in order)) batches.push(order);
     else if (order.kind === 'cancel') cancels.take(order);
+    else if (order.kind === 'answer') calls.take(order);
     else if (order.kind === 'taken') window.taken(order.chunks, order.bytes);
     else stopped = true;
     orders.onOrder();

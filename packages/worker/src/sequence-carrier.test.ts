@@ -1,6 +1,7 @@
 import { createLog, systemClock } from '@nereid/runtime';
 import { describe, expect, it } from 'vitest';
 import { type Carrier, startCarrier } from './carrier.ts';
+import { noCaller } from './fixture-line.ts';
 import { sequenceSetup } from './fixture-sequences.ts';
 import type { InstanceBatch } from './instance-batch.ts';
 import type { RunOutcome } from './instance-messages.ts';
@@ -58,6 +59,7 @@ describe.each(LINES)('in a %s', (_kind, open) => {
         clock,
         log,
         executionTimeoutMs: undefined,
+        caller: noCaller,
         loaded: () => resolve(started),
         returned() {},
         ended: (why) => {

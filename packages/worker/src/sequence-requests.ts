@@ -34,6 +34,7 @@ export function stepRequests(
     return [
       {
         request: { ...request, correlationId: step.correlationId, inputs },
+        place: from.place,
         get signal() {
           return from.signal;
         },

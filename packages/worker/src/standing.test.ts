@@ -68,6 +68,10 @@ function worldOfOne(options: Partial<WorkerOptions> = {}) {
       sequence_answers_max: 1,
       sequence_answer_bytes_max: 1,
       kept_bytes_max: 1,
+      model_calls_max: 1,
+      requests_pending_max: 1,
+      stream_unread_chunks_max: 1,
+      stream_unread_bytes_max: 1,
     },
     timing: timing(),
     newId: () => `wk-${++ids}`,
@@ -193,7 +197,7 @@ describe('with models', () => {
     harness = await createHarness({ directory, newId: () => 'wk-next', holds: (model) => model !== 'declined' });
   });
   afterEach(async () => {
-    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0, timers: 0 });
   });
 
   const SLOW = `export async function execute([{ inputs }]) { await new Promise((go) => setTimeout(go, 50)); return [{ outputs: { Y: inputs.get('X') } }]; }`;

@@ -21,7 +21,7 @@ describe('a worker in a directory', () => {
   });
   afterEach(async () => {
     await directory.leave(EPOCH.owner);
-    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0, timers: 0 });
   });
 
   it('R10: drops all slots before it goes on under another id', async () => {

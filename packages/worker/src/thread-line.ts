@@ -44,5 +44,7 @@ export function threadLine(spawn: SpawnThread): OpenLine {
 
 function frameOf(order: InstanceOrder): ArrayBuffer[] {
   if (order instanceof ArrayBuffer) return [order];
-  return 'kind' in order ? [] : [order[0]];
+  if (!('kind' in order)) return [order[0]];
+  const { buffer } = (order.kind === 'answer' && order.outcome.ok && order.outcome.response.outputs[0]?.data) || {};
+  return buffer instanceof ArrayBuffer ? [buffer] : [];
 }

@@ -135,7 +135,7 @@ describe.each(['thread', 'process'])('an instance with a warm-up, in a %s,', (ca
     harness = await createHarness();
   });
   afterEach(async () => {
-    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0, timers: 0 });
   });
 
   const warmup = (more = '', dims = 1) =>
@@ -251,7 +251,7 @@ describe('an instance with a warm-up', () => {
     harness = await createHarness();
   });
   afterEach(async () => {
-    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0, timers: 0 });
   });
 
   /** Loads a fixture with one more line of configuration. */

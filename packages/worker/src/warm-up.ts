@@ -39,6 +39,7 @@ export async function warmUp(
   isStopped: () => boolean | Promise<boolean>,
 ): Promise<void> {
   const cancels = createInstanceCancels();
+  // None that a batch has: no call that is made for a sample's requests is one for a client's.
   let sequence = 0;
   for (const sample of samples) {
     const requests = await sampleRequests(model, sample, modelDirectory);
@@ -48,7 +49,7 @@ export async function warmUp(
       const note = (outcome: RunOutcome) => {
         if (!outcome.ok) errors.add(outcome.error.message);
       };
-      const frame = packBatch(model.signature, requests, ++sequence, sharedNowNs(), (size) => new ArrayBuffer(size));
+      const frame = packBatch(model.signature, requests, --sequence, sharedNowNs(), (size) => new ArrayBuffer(size));
       const line = {
         send: (_: number, chunk: { outcome: RunOutcome }) => note(chunk.outcome),
         room: () => undefined,

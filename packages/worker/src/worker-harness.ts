@@ -213,7 +213,7 @@ export function eachWithHarness(
     await give(harness);
   });
   afterEach(async () => {
-    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, timers: 0 });
+    expect(await harness.close()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0, timers: 0 });
   });
 }
 

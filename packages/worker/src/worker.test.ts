@@ -239,6 +239,6 @@ describe('a worker keeps its own thread free', () => {
     const stopped = harness.worker.stop();
     expect((await running).outcomes[0]?.ok).toBe(true);
     await stopped;
-    expect(harness.worker.counters()).toEqual({ batches: 0, requests: 0, threads: 0 });
+    expect(harness.worker.counters()).toEqual({ batches: 0, requests: 0, threads: 0, calls: 0 });
   });
 });

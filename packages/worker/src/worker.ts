@@ -1,3 +1,4 @@
+import type { CallerLimits } from '@nereid/caller';
 import type { ExpandedInstance, ModelRecord, ResourceLimit } from '@nereid/config';
 import type { Message, ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, newProcessId, type Timer } from '@nereid/runtime';
@@ -16,6 +17,7 @@ import { createRateLimits } from './rate-limits.ts';
 import { spawnProcess } from './spawn-process.ts';
 import { spawnThread } from './spawn-thread.ts';
 import type { SpawnThread } from './thread-line.ts';
+import { createWorkerCaller } from './worker-caller.ts';
 
 export interface WorkerOptions {
   /** Its first id; it goes on under another one if its registration lapses. */
@@ -39,7 +41,7 @@ export interface WorkerOptions {
   /** `--model-load-thread-count`: instances that load at the same time. */
   readonly loadsMax: number;
   /** LIMITS. */
-  readonly limits: WorkerLoopOptions['limits'];
+  readonly limits: WorkerLoopOptions['limits'] & CallerLimits;
   /** How often it looks after its registration. Absent: registrations never lapse. */
   readonly timing?: Timing;
   /** A new process id at each call; random by default. */
@@ -72,12 +74,23 @@ export interface Worker {
    * native runs in threads cannot be and are waited for. Idempotent.
    */
   stop(deadlineMs?: number): Promise<void>;
-  /** All zero when nothing is left: batches not answered, requests running, threads and processes. */
-  counters(): { readonly batches: number; readonly requests: number; readonly threads: number };
+  /** All zero when nothing is left. */
+  counters(): WorkerCounters;
   /** Bytes of outputs that are kept for the next steps of their runs. */
   readonly keptBytes: number;
   /** Messages without effect: of owners that had been replaced, or to an id under which its registration had lapsed. */
   readonly refusedMessages: number;
+}
+
+export interface WorkerCounters {
+  /** Not answered yet. */
+  readonly batches: number;
+  /** Running. */
+  readonly requests: number;
+  /** And processes. */
+  readonly threads: number;
+  /** Calls by its models that have no outcome yet. */
+  readonly calls: number;
 }
 
 /** Where the worker is in the directory; see `createWorker`. */
@@ -104,6 +117,7 @@ export function createWorker(options: WorkerOptions): Worker {
           shared: options.rateLimit.shared ?? createLocalResources(),
           id: () => mailbox.id,
         });
+  const calls = createWorkerCaller({ clock, log, transport, directory, limits, timing });
   const loop = createWorkerLoop(
     {
       clock,
@@ -118,6 +132,7 @@ export function createWorker(options: WorkerOptions): Worker {
       limitLoads: createAtMost(options.loadsMax),
       spawn: options.spawn ?? spawnThread,
       rateLimits,
+      caller: calls.caller,
       spawnProcess: options.spawnProcess ?? spawnProcess,
       launch: options.launch ?? (() => undefined),
     },
@@ -223,7 +238,7 @@ export function createWorker(options: WorkerOptions): Worker {
     unlisten();
     // What it held is given back while it is still known to live.
     await rateLimits?.close();
-    const ended = await Promise.allSettled([mailbox.close(), directory.leave(mailbox.id)]);
+    const ended = await Promise.allSettled([mailbox.close(), directory.leave(mailbox.id), calls.close()]);
     // What a directory that does not answer still has of this worker runs out by itself.
     for (const step of [told, ...ended]) {
       if (step.status === 'rejected') log.warn({ err: step.reason, worker: mailbox.id }, 'the directory was not told');
@@ -243,7 +258,12 @@ export function createWorker(options: WorkerOptions): Worker {
       stopping ??= stop(deadlineMs);
       return stopping;
     },
-    counters: () => ({ batches: loop.unsettled, requests: loop.running, threads: loop.liveCarriers }),
+    counters: () => ({
+      batches: loop.unsettled,
+      requests: loop.running,
+      threads: loop.liveCarriers,
+      calls: calls.waiting,
+    }),
     get keptBytes() {
       return loop.keptBytes;
     },

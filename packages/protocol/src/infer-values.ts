@@ -1,14 +1,8 @@
-import {
-  type Datatype,
-  type InferRequest,
-  type InferResponse,
-  NereidError,
-  type Parameters,
-  REQUEST_DEFAULTS,
-  type TensorValues,
-  tensorFromValues,
-  tensorValues,
-} from '@nereid/protocol';
+/** Requests and answers with plain values, as programs in JavaScript have them. */
+import type { Datatype } from './datatype.ts';
+import { NereidError } from './error.ts';
+import { type InferRequest, type InferResponse, type Parameters, REQUEST_DEFAULTS } from './infer.ts';
+import { type TensorValues, tensorFromValues, tensorValues } from './tensor-values.ts';
 
 const UINT64_MAX = 2n ** 64n - 1n;
 
@@ -42,6 +36,10 @@ export interface InferInput {
   readonly outputs?: readonly string[];
   /** Of a model that keeps sequences. */
   readonly sequence?: SequenceInput;
+  /** 0, the default, for the model's default level. */
+  readonly priority?: number | bigint;
+  /** How long it may wait in the queue, in microseconds; 0, the default, for what the model's queue policy says. */
+  readonly timeoutUs?: number | bigint;
   /** Custom parameters for the model; bigint is an integer, number a double. */
   readonly parameters?: Parameters;
 }
@@ -77,6 +75,8 @@ export function inferRequest(input: InferInput): InferRequest {
     modelName: text('model', input.model),
     modelVersion: text('version', input.version ?? ''),
     id: text('id', input.id ?? ''),
+    priority: unsigned('priority', input.priority ?? 0n),
+    timeoutUs: unsigned('timeoutUs', input.timeoutUs ?? 0n),
     parameters: parametersOf(input.parameters ?? {}),
     requestedOutputs: outputNames(input.outputs ?? []),
     inputs: Object.entries(input.inputs).map(([name, tensor]) => {
@@ -84,6 +84,12 @@ export function inferRequest(input: InferInput): InferRequest {
       return tensorFromValues(name, tensor.datatype, tensor.shape, tensor.data);
     }),
   };
+}
+
+function unsigned(field: string, value: unknown): bigint {
+  const whole = typeof value === 'number' && Number.isSafeInteger(value) ? BigInt(value) : value;
+  if (typeof whole === 'bigint' && whole >= 0n && whole <= UINT64_MAX) return whole;
+  throw wrong(field, 'a whole number from 0 to 2^64 - 1');
 }
 
 type StepMembers = Pick<InferRequest, 'correlationId' | 'sequenceStart' | 'sequenceEnd' | 'sequenceStep'>;
