@@ -126,7 +126,9 @@ export function createIntake(parts: IntakeParts): Intake {
       if (model === undefined) return;
       // A copy of what is queued or running is dropped; a finished id runs again (R25).
       for (const { queue } of model.versions) if (queue?.takesCopy(message) === true) return;
-      if (parts.handingOver()) {
+      // Whoever stops waits for what runs, and what runs may wait for this.
+      const isInner = message.request.inner !== undefined;
+      if (parts.handingOver() && !isInner) {
         stale(message, null);
         return;
       }
@@ -136,7 +138,7 @@ export function createIntake(parts: IntakeParts): Intake {
         its.arrive(queuedRequest(model, message));
         return;
       }
-      if (parts.stopping()) {
+      if (parts.stopping() && !isInner) {
         answer(message, STOPPING);
         return;
       }

@@ -14,6 +14,9 @@ import { compactTensors } from './compact-tensors.ts';
 import type { InstanceBatch } from './instance-batch.ts';
 import type { AnswerOrder, CallReport, CallsReport } from './instance-messages.ts';
 
+/** In place of an ensemble's step. */
+const NO_STEP = -1;
+
 /** By whom a worker calls models. */
 export type ModelCaller = Pick<Caller, 'models' | 'infer' | 'inferStream'>;
 
@@ -83,8 +86,7 @@ export function createCarrierCalls({ caller, held, post }: CarrierCallsOptions):
       answer(number, call, { ok: false, error: CANCELLED }, true, false);
       return;
     }
-    const trace = call.origins.map((origin) => origin.batch.requests[origin.position]?.trace).find(Boolean);
-    const whole = { ...request, ...(trace === undefined ? {} : { trace }), inner: { keep: [] } };
+    const whole = innerCall(request, call.origins);
     const found = caller().models.find(request.modelName, request.modelVersion);
     if (found.ok && found.signature.decoupled) {
       void relay(number, call, whole);
@@ -119,6 +121,15 @@ export function createCarrierCalls({ caller, held, post }: CarrierCallsOptions):
       for (const { leaving } of left) leaving.leave('the instance that made the call ended');
     },
   };
+}
+
+/** It belongs to the trace of the first request that has one, and names the first of all. */
+function innerCall(request: InferRequest, origins: readonly Origin[]): InferRequest {
+  const trace = origins.map(({ batch, position }) => batch.requests[position]?.trace).find(Boolean);
+  const [first] = origins;
+  const id = first?.batch.ids?.[first.position] ?? '';
+  const parent = id === '' ? {} : { parent: { id, step: NO_STEP } };
+  return { ...request, ...(trace === undefined ? {} : { trace }), inner: { keep: [], ...parent } };
 }
 
 /** Those that run. Batches run one after the other: the first one held runs, or is about to. */

@@ -23,6 +23,8 @@ export interface InstanceBatch {
   /** The owner's number of the batch. */
   readonly batch: number;
   readonly requests: readonly InferRequest[];
+  /** Of their messages, by which calls name the request that they are made for. */
+  readonly ids?: readonly string[];
   /** Of steps of sequences: the slot of each. */
   readonly slots?: readonly number[] | undefined;
   /** `sharedNowNs` when the worker got it. */

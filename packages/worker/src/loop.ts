@@ -160,6 +160,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     const batch: InstanceBatch = {
       batch: message.batch,
       requests: entries.map(({ request }) => request),
+      ids: entries.map(({ id }) => id),
       ...(steps === undefined ? {} : { slots: steps.slots }),
       receivedNs,
       cancelled: undefined,

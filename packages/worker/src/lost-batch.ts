@@ -72,6 +72,7 @@ function retryOf(
   return {
     batch: lost.batch,
     requests: [request],
+    ids: [lost.ids?.[position] ?? ''],
     receivedNs: sharedNowNs(),
     cancelled: undefined,
     isRetry: true,
