@@ -40,12 +40,15 @@ describe('models check', () => {
       unknown: through('good', 'nope'),
       shape: through('good').replaceAll('dims: 4', 'dims: 5'),
       broken: through('typo'),
+      ours: through('python'),
+      upon: through('upper'),
+      upper: through('ours'),
       later: through('good').replaceAll('-1', '7'),
       round: through('circle'),
       circle: through('good', 'round'),
       unwritten: through('good').replace('value: "OUT"', 'value: "out"'),
     };
-    for (const [name, config] of Object.entries({ ...graphs, good: IDENTITY, typo: 'backnd: "javascript"' })) {
+    for (const [name, config] of Object.entries({ ...models, ...graphs })) {
       await mkdir(join(root, 'graphs', name, '1'), { recursive: true });
       await writeFile(join(root, 'graphs', name, 'config.pbtxt'), config);
     }
@@ -95,10 +98,12 @@ describe('models check', () => {
     const problems: unknown = JSON.parse(out);
     const found = (model: string, problem: unknown) => expect.objectContaining({ model, problem });
     expect(problems).toEqual([
-      found('broken', "ensemble 'broken' depends on 'typo' which has no loaded version."),
+      found('broken', 'ensemble broken contains models that are not available or ambiguous: typo'),
       found('circle', 'circular dependency between ensembles: circle -> ... -> round -> circle'),
       found('good', ''),
       found('later', "ensemble 'later' depends on 'good' whose required version 7 is not loaded."),
+      found('ours', "ensemble 'ours' depends on 'python' which has no loaded version."),
+      found('python', expect.stringContaining("backend 'python'")),
       found('right', RIGHT),
       found('round', 'circular dependency between ensembles: round -> ... -> circle -> round'),
       found(
@@ -108,6 +113,8 @@ describe('models check', () => {
       found('typo', expect.stringContaining('backnd')),
       found('unknown', 'ensemble unknown contains models that are not available or ambiguous: nope'),
       found('unwritten', "ensemble output 'OUT' for ensemble unwritten' is not used"),
+      found('upon', "ensemble 'upon' depends on 'upper' which has no loaded version."),
+      found('upper', "ensemble 'upper' depends on 'ours' which has no loaded version."),
       found('within', RIGHT),
     ]);
   });

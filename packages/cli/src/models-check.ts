@@ -53,19 +53,29 @@ async function checkModel(
 }
 
 /** Those that are right by themselves and made of others, as `serve` would find them with all of the others loaded. */
-function checkEnsembles(checked: readonly CheckedModel[]): readonly CheckedModel[] {
-  const records = new Map(checked.map((each) => [each.model, expectedRecord(each)]));
+function checkEnsembles(alone: readonly CheckedModel[]): readonly CheckedModel[] {
+  const records = new Map(alone.map((each) => [each.model, expectedRecord(each)]));
   const find = (model: string) => records.get(model);
-  return checked.map((each) => {
-    if (each.source === undefined || ensembleModels(each.source.config).length === 0) return each;
-    const { config } = each.source;
-    const problem = ensembleReadiness(config, find) ?? checkEnsembleModels(config, find) ?? each.problem;
-    return { ...each, problem };
-  });
+  const isEnsemble = ({ source }: CheckedModel) => source !== undefined && ensembleModels(source.config).length > 0;
+  const problems = new Map<string, string>();
+  for (const { model, source } of alone.filter(isEnsemble)) {
+    const problem = source && (checkEnsembleModels(source.config, find) ?? ensembleReadiness(source.config, find));
+    if (problem !== undefined) problems.set(model, problem);
+  }
+  // One that is wrong has no version for others; the set grows while it is walked.
+  for (const wrong of problems.keys()) {
+    const record = find(wrong);
+    if (record !== undefined) records.set(wrong, { ...record, versions: [] });
+    for (const { model, source } of alone.filter(isEnsemble)) {
+      const problem = source && !problems.has(model) ? ensembleReadiness(source.config, find) : undefined;
+      if (problem !== undefined) problems.set(model, problem);
+    }
+  }
+  return alone.map((each) => ({ ...each, problem: problems.get(each.model) ?? each.problem }));
 }
 
 /** What the directory would have of it; one that is wrong has no version. */
-function expectedRecord({ model, versions, problem, source }: CheckedModel): ModelRecord | undefined {
+function expectedRecord({ model, versions, problem, source }: CheckedModel): ModelRecord {
   if (source === undefined) {
     const config = decodeModelConfig(JSON.stringify({ name: model }));
     return { name: model, config, labels: {}, versions: [], contentHash: '' };

@@ -133,7 +133,7 @@ describe('an ensemble that is refused', () => {
     [
       'a circle of steps',
       ensemble(ONE + step('a', [['I', 'x']], [['O', 'y']]) + step('a', [['I', 'y']], [['O', 'x']])),
-      "ensemble tensor 'y' is unused in ensemble 'e'",
+      "ensemble tensor 'x' is unused in ensemble 'e'",
     ],
     [
       'a circle before an output',

@@ -66,7 +66,7 @@ function checkSteps({ name, input }: ModelConfig, { steps }: EnsembleSignature):
 function checkFlow(config: ModelConfig, { steps }: EnsembleSignature): void {
   const { name } = config;
   const read = new Set(steps.flatMap(({ inputs }) => inputs.map(({ tensor }) => tensor)));
-  const tensors = new Set(steps.flatMap(({ inputs, outputs }) => [...outputs, ...inputs].map(({ tensor }) => tensor)));
+  const tensors = new Set(steps.flatMap(({ inputs, outputs }) => [...inputs, ...outputs].map(({ tensor }) => tensor)));
   for (const input of config.input) {
     if (!tensors.has(input.name)) refuse('input', `ensemble input '${input.name}' for ensemble ${name}' is not used`);
   }
