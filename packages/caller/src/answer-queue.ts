@@ -32,9 +32,14 @@ export interface AnswerQueue extends AsyncIterableIterator<StreamedAnswer<Carrie
 
 /**
  * `left` is called when the reader returns before the end. What is unread counts in `inFlight`, if given;
- * the reader then must read to the end or return.
+ * the reader then must read to the end or return. `unwanted` gets the answers that the reader leaves unread.
  */
-export function createAnswerQueue(limits: StreamLimits, left: () => void, inFlight?: BytesInFlight): AnswerQueue {
+export function createAnswerQueue(
+  limits: StreamLimits,
+  left: () => void,
+  inFlight?: BytesInFlight,
+  unwanted: (outcome: CarriedOutcome) => void = () => {},
+): AnswerQueue {
   let unread: StreamedAnswer<CarriedTensor>[] = [];
   let bytes = 0;
   let over = false;
@@ -71,13 +76,19 @@ export function createAnswerQueue(limits: StreamLimits, left: () => void, inFlig
 
   return {
     push(outcome) {
-      if (over) return true;
+      if (over) {
+        unwanted(outcome);
+        return true;
+      }
       if (isFull()) return false;
       put({ outcome, last: false });
       return true;
     },
     end(outcome) {
-      if (over) return;
+      if (over) {
+        unwanted(outcome);
+        return;
+      }
       over = true;
       put({ outcome, last: true });
       dismiss();
@@ -92,6 +103,7 @@ export function createAnswerQueue(limits: StreamLimits, left: () => void, inFlig
       return new Promise((resolve) => readers.push(resolve));
     },
     return() {
+      for (const { outcome } of unread) unwanted(outcome);
       unread = [];
       letGo(bytes);
       const early = !over;

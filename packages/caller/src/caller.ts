@@ -5,6 +5,7 @@ import { type Directory, type Mailbox, type Timing, type Transport, timing } fro
 import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
 import type { CallOptions } from './call-options.ts';
 import { type ComingRequests, createComingRequests } from './coming-requests.ts';
+import { createHeldTensors, type HeldTensors } from './held-tensors.ts';
 import { createInfer } from './infer.ts';
 import { createKnownRecords } from './known-records.ts';
 import { createModelLookups, type ModelLookups } from './model-lookup.ts';
@@ -55,6 +56,8 @@ export interface Caller<T extends CarriedTensor = Tensor> {
   readonly coming: Pick<ComingRequests, 'begin'>;
   /** False where the message is for nobody who waits here, or of a kind that no caller takes. */
   take(message: Message): boolean;
+  /** What the user of a caller that carries does with the large tensors of answers once he has them. */
+  readonly tensors: AnsweredTensors;
   /** Calls back once, when nothing waits any more. */
   whenIdle(callback: () => void): void;
   /** Requests without an outcome. */
@@ -62,6 +65,14 @@ export interface Caller<T extends CarriedTensor = Tensor> {
   /** Fails what waits with that outcome and drops all timers. */
   close(outcome: Outcome<T>): void;
 }
+
+/**
+ * Each BlobTensor that a caller that carries has handed out is either released or handed over, once; both do nothing for
+ * other tensors. It lasts until then.
+ */
+export type AnsweredTensors = Pick<HeldTensors, 'release' | 'handOver' | 'count'>;
+
+const NO_TENSORS: AnsweredTensors = { release() {}, handOver() {}, count: 0 };
 
 /** Only one that carries hands out outcomes whose data are elsewhere. */
 export function createCaller(parts: CallerParts & { readonly carries: true }): Caller<CarriedTensor>;
@@ -77,6 +88,10 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
   const records = createKnownRecords(directory, clock, apart ? times.ownerless_wait_ms : 0);
   const models = createModelLookups(directory, records, apart);
   const coming = createComingRequests();
+  const held =
+    parts.carries === true && largeTensors !== undefined
+      ? createHeldTensors({ id, clock, mailbox, directory, times, largeTensors })
+      : undefined;
   const calls = createInfer({
     id,
     clock,
@@ -89,6 +104,7 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
     times,
     limits,
     carries: parts.carries,
+    held,
   });
   const unwatch = directory.watch((change) => {
     if (change.type === 'owner') calls.ownerChanged(change.model);
@@ -136,10 +152,13 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
         case 'moved':
           calls.moved(message);
           return true;
+        case 'put':
+          return held?.take(message) === true;
         default:
           return false;
       }
     },
+    tensors: held ?? NO_TENSORS,
     whenIdle: pending.whenEmpty,
     get waiting() {
       return pending.size;
@@ -147,6 +166,7 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
     close(outcome) {
       calls.close();
       pending.settleAll(outcome);
+      held?.close();
       unwatch();
       unlisten();
     },

@@ -10,6 +10,12 @@ export function tensorsGone(model: string): ErrorInfo {
   return { code: 'UNAVAILABLE', message };
 }
 
+/** The bytes were with a worker alone. */
+export function tensorLost(model: string): ErrorInfo {
+  const message = `a tensor for model '${model}' was lost with the worker that kept it; try again`;
+  return { code: 'UNAVAILABLE', message, reason: 'tensor_lost' };
+}
+
 export function decoupled(model: string): ErrorInfo {
   const message = `model '${model}' is decoupled: it may answer any number of times, infer waits for one answer`;
   return { code: 'UNSUPPORTED', message };

@@ -24,17 +24,17 @@ import { type AnswerQueue, createAnswerQueue, type StreamLimits } from './answer
 import type { CallOptions } from './call-options.ts';
 import type { ComingRequests } from './coming-requests.ts';
 import { firstMessage } from './first-message.ts';
-import { decoupled, ownerless, tensorsGone } from './infer-errors.ts';
+import type { HeldTensors } from './held-tensors.ts';
+import { decoupled, ownerless } from './infer-errors.ts';
+import { createLostTensors } from './lost-tensors.ts';
 import type { ModelLookup, ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
-import { type ResendTimes, resendStep } from './resend.ts';
+import { newerEpoch, type ResendTimes, resendStep, timeLeft } from './resend.ts';
 import { createSequenceSteps, type SequenceStep, stepPlace } from './sequence-steps.ts';
 import { createStreams, hasBegun, newStream, type WaitingStream } from './streams.ts';
 
 /** A request refused this often in a row is not sent on at once: ownership changes faster than it travels. */
 const REDIRECTS_MAX = 4;
-/** A request whose tensors are lost more often fails: something takes them away. */
-const TENSOR_LOSSES_MAX = 4;
 
 const CANCELLED: CarriedOutcome = { ok: false, error: { code: 'CANCELLED', message: 'the caller gave up' } };
 
@@ -52,6 +52,8 @@ export interface InferParts {
   readonly limits: StreamLimits;
   /** See CallerParts. */
   readonly carries?: boolean | undefined;
+  /** Of a caller that carries, where messages are not passed by reference. */
+  readonly held: HeldTensors | undefined;
 }
 
 /**
@@ -96,7 +98,7 @@ export interface Infer {
 }
 
 export function createInfer(parts: InferParts): Infer {
-  const { id: replyTo, clock, mailbox, largeTensors, directory, models, pending, times } = parts;
+  const { id: replyTo, clock, mailbox, directory, models, pending, times } = parts;
   const streams = createStreams(parts);
   const carries = parts.carries === true;
   const sweepsAll = Number.isFinite(times.resend_ms);
@@ -153,11 +155,13 @@ export function createInfer(parts: InferParts): Infer {
     sendUnder(request, epoch, times.resend_ms);
   };
 
-  const tensorsLost = (request: PendingRequest) => {
-    const { id, model, epoch } = request.message;
-    if (++request.tensorLosses > TENSOR_LOSSES_MAX) pending.settle(id, failed(tensorsGone(model)));
-    else sendUnder(request, directory.owner(model) ?? epoch, times.resend_ms);
-  };
+  const lost = createLostTensors({
+    ...parts,
+    sendAgain(request) {
+      const { model, epoch } = request.message;
+      sendUnder(request, directory.owner(model) ?? epoch, times.resend_ms);
+    },
+  });
 
   const strand = (request: PendingRequest) => {
     request.returned = true;
@@ -167,6 +171,7 @@ export function createInfer(parts: InferParts): Infer {
 
   /** What the rule says of one request; `force` sends it also before its wait is over. */
   const visit = (request: PendingRequest, force: boolean) => {
+    if (request.relocating) return;
     if (request.stream !== undefined && hasBegun(request)) {
       streams.look(request, request.stream);
       return;
@@ -220,19 +225,24 @@ export function createInfer(parts: InferParts): Infer {
     else if (sends > 0) mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id, g, low: pending.low, session });
   };
 
-  const takeResponse = (message: ResponseMessage) => {
+  const takeResponse = (message: ResponseMessage): boolean => {
     const request = pending.find(message.id);
     if (request === undefined) {
+      lost.unwanted(message.outcome);
       streams.unwaited(message);
       return false;
     }
     if (request.step !== undefined && steps.holds(request.step, message)) return true;
     if (message.last && message.timing !== undefined) request.timed?.(message.timing);
-    if (request.stream !== undefined) streams.chunk(request, request.stream, message);
-    else if (!carries && !isWholeOutcome(message.outcome)) tensorsLost(request);
+    if (request.stream !== undefined) {
+      if (!streams.chunk(request, request.stream, message)) lost.unwanted(message.outcome);
+    } else if (!carries && !isWholeOutcome(message.outcome)) lost.ofAnswer(request);
     else if (message.last) pending.settle(message.id, message.outcome);
     // Its model was loaded anew as a decoupled one on the way.
-    else if (pending.settle(message.id, failed(decoupled(message.model)))) streams.unwaited(message);
+    else {
+      lost.unwanted(message.outcome);
+      if (pending.settle(message.id, failed(decoupled(message.model)))) streams.unwaited(message);
+    }
     return true;
   };
 
@@ -246,6 +256,7 @@ export function createInfer(parts: InferParts): Infer {
       if (owner !== undefined && !hasBegun(request)) sendUnder(request, owner, times.resend_ms);
     },
     response: takeResponse,
+    unwanted: lost.unwanted,
   });
 
   /** Returns the token under which it waits. */
@@ -285,6 +296,7 @@ export function createInfer(parts: InferParts): Infer {
       resendMs: times.resend_ms,
       redirects: 0,
       tensorLosses: 0,
+      relocating: false,
       returned: false,
       strandedUs: undefined,
     };
@@ -307,7 +319,11 @@ export function createInfer(parts: InferParts): Infer {
 
     submit(request, sequence, options) {
       if (options.signal?.aborted === true) return Promise.resolve(CANCELLED);
-      return new Promise((resolve) => start(request, sequence, options, resolve, undefined));
+      return new Promise((resolve) => {
+        // A numbered step outlives its caller, who then has its outcome already.
+        const first = parts.held === undefined ? resolve : firstTo(resolve, lost.unwanted);
+        start(request, sequence, options, first, undefined);
+      });
     },
 
     stream(request, sequence, options) {
@@ -318,13 +334,18 @@ export function createInfer(parts: InferParts): Infer {
           if (id !== undefined) cancel(id);
         },
         options.inFlight,
+        lost.unwanted,
       );
       if (options.signal?.aborted === true) queue.end(CANCELLED);
       else id = start(request, sequence, options, queue.end, newStream(queue));
       return queue;
     },
 
-    response: takeResponse,
+    response(message) {
+      // From its arrival on: it may wait for its turn.
+      if (message.outcome.ok) parts.held?.hold(message.outcome.response.outputs);
+      return takeResponse(message);
+    },
 
     running: streams.running,
 
@@ -345,12 +366,7 @@ export function createInfer(parts: InferParts): Infer {
       }
     },
 
-    missing(message) {
-      const request = pending.find(message.id);
-      if (request === undefined || hasBegun(request) || request.missing?.(message) === true) return;
-      largeTensors?.rewrite(request.message.request.inputs);
-      tensorsLost(request);
-    },
+    missing: lost.missing,
 
     ownerChanged(model) {
       for (const request of pending.inOrder()) if (request.message.model === model) visit(request, false);
@@ -368,16 +384,16 @@ export function createInfer(parts: InferParts): Infer {
   };
 }
 
-/** The `msLeft` of a message: whole milliseconds, 0 where there is no deadline. */
-function timeLeft(deadlineUs: number | undefined, nowUs: number): number {
-  return deadlineUs === undefined ? 0 : Math.max(1, Math.ceil((deadlineUs - nowUs) / 1000));
-}
-
-/** The first belief that differs from the epoch that was refused. */
-function newerEpoch(refused: Epoch, beliefs: readonly (Epoch | undefined)[]): Epoch | undefined {
-  return beliefs.find((belief) => belief !== undefined && compareEpochs(belief, refused) !== 0);
-}
-
 function failed(error: ErrorInfo): { readonly ok: false; readonly error: ErrorInfo } {
   return { ok: false, error };
+}
+
+/** The first value goes to one, all others to another. */
+function firstTo<T>(one: (value: T) => void, other: (value: T) => void): (value: T) => void {
+  let isOver = false;
+  return (value) => {
+    if (isOver) other(value);
+    else one(value);
+    isOver = true;
+  };
 }

@@ -50,6 +50,7 @@ function add(pending: Pending, outcomes: CarriedOutcome[], signal?: AbortSignal,
     redirects: 0,
     tensorLosses: 0,
     returned: false,
+    relocating: false,
     strandedUs: undefined,
   });
   return id;

@@ -32,6 +32,8 @@ export interface PendingRequest {
   redirects: number;
   /** Sent again because tensors, its own or of its answer, were gone when they were to be read. */
   tensorLosses: number;
+  /** Its inputs are being put where every worker finds them; it is sent again then. */
+  relocating: boolean;
   /** The last send came back, or there was no owner to send it to. */
   returned: boolean;
   /** Since when nobody is known to have it; undefined while an owner may. */

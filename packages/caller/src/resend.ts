@@ -61,3 +61,13 @@ export function resendStep(
   if (nowUs - request.sentUs < request.resendMs * 1000) return { type: 'wait' };
   return { type: 'send', epoch: owner, resendMs: Math.min(request.resendMs * 2, times.resend_max_ms) };
 }
+
+/** The `msLeft` of a message: whole milliseconds, 0 where there is no deadline. */
+export function timeLeft(deadlineUs: number | undefined, nowUs: number): number {
+  return deadlineUs === undefined ? 0 : Math.max(1, Math.ceil((deadlineUs - nowUs) / 1000));
+}
+
+/** The first belief that differs from the epoch that was refused. */
+export function newerEpoch(refused: Epoch, beliefs: readonly (Epoch | undefined)[]): Epoch | undefined {
+  return beliefs.find((belief) => belief !== undefined && compareEpochs(belief, refused) !== 0);
+}

@@ -60,6 +60,8 @@ export interface SequenceStepsParts {
   readonly sendAgain: (request: PendingRequest) => void;
   /** Takes an answer that was held. */
   readonly response: (message: ResponseMessage) => void;
+  /** An answer that nobody gets. */
+  readonly unwanted: (outcome: CarriedOutcome) => void;
 }
 
 /**
@@ -134,6 +136,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
       if (isHeld(step.chain, step)) {
         // A stream misses one that is left out, and breaks off at it.
         if (step.answers.length < parts.held_answers_max) step.answers.push(message);
+        else parts.unwanted(message.outcome);
         return true;
       }
       const { outcome } = message;
@@ -169,6 +172,7 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps {
     settled(request, step, outcome) {
       const { chain } = step;
       leftBytes -= step.leftBytes;
+      for (const message of step.answers.splice(0)) parts.unwanted(message.outcome);
       // It failed with an earlier one.
       if (!isUnfinished(chain, step)) return;
       const end = stepEnd(step, outcome);

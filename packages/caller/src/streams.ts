@@ -53,8 +53,8 @@ const CANCEL_AGAIN_MS = 1_000;
  * runs for nobody is cancelled, once more for each `resend_ms` that it goes on sending.
  */
 export interface Streams {
-  /** A chunk for a request that waits. */
-  chunk(request: PendingRequest, stream: WaitingStream, message: ResponseMessage): void;
+  /** A chunk for a request that waits. False where it is not handed out. */
+  chunk(request: PendingRequest, stream: WaitingStream, message: ResponseMessage): boolean;
   /** A chunk for which nobody waits: its cancel was lost, or is under way. */
   unwaited(message: ResponseMessage): void;
   /** An owner passes on what its workers run. */
@@ -106,17 +106,19 @@ export function createStreams(parts: StreamsParts): Streams {
       const { model } = message;
       const verdict = chunkVerdict(stream, message);
       if (verdict === 'gap') breakOff(request, streamBroken(model, 'a part of it was lost'));
-      if (verdict !== 'take') return;
+      if (verdict !== 'take') return false;
       const { outcome } = message;
       if (parts.carries !== true && !isWholeOutcome(outcome)) {
         breakOff(request, streamBroken(model, 'the tensors of a part of it were lost'));
-        return;
+        return false;
       }
       stream.execution = message.execution;
       stream.next++;
       stream.signUs = clock.nowUs();
-      if (message.last) pending.settle(message.id, outcome);
-      else if (!stream.queue.push(outcome)) breakOff(request, streamUnread(model));
+      if (message.last) return pending.settle(message.id, outcome);
+      const isTaken = stream.queue.push(outcome);
+      if (!isTaken) breakOff(request, streamUnread(model));
+      return isTaken;
     },
 
     unwaited({ model, id, last }) {

@@ -19,6 +19,8 @@ const REASONS: Readonly<Record<string, string>> = {
   answer_expired: 'this step was done long ago, and its answer is not kept',
   expired: "a job's result is not kept any more",
   stream_broken: 'a part of the stream was lost: send the request again to begin anew',
+  tensor_lost:
+    'a tensor between two steps of an ensemble was lost with the worker that kept it: send the request again',
   stream_unread: 'the answers came faster than they were read',
   execution_timeout: 'the model took longer than `nereid.execution_timeout_ms`',
 };

@@ -61,6 +61,7 @@ export {
   firstKeeper,
   type KeptAction,
   type KeptMessage,
+  keeperOf,
   type PutMessage,
   type PutTensor,
 } from './kept-messages.ts';

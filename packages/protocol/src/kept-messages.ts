@@ -37,7 +37,7 @@ export interface PutMessage {
 }
 
 /** The worker that keeps a tensor of place 'worker', by the tensor's id `{worker}-{n}`. */
-function keeperOf(id: string): ProcessId {
+export function keeperOf(id: string): ProcessId {
   return id.slice(0, id.lastIndexOf('-'));
 }
 

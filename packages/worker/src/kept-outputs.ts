@@ -32,7 +32,7 @@ export interface KeptOutputs {
   take(message: KeptMessage): void;
 }
 
-/** A tensor that was put down, and the question that asked for it; the same question again gets the same answer. */
+/** A tensor that was put down, and the question that asked for it first. */
 interface PutDown {
   readonly question: string;
   readonly blob: Promise<BlobRef | undefined>;
@@ -58,9 +58,11 @@ export function createKeptOutputs({ kept, largeTensors, mailbox, stopping }: Kep
 
   const putDown = (tensor: Tensor, asked: KeptMessage, answer: PutMessage): Promise<BlobRef | undefined> => {
     const known = puts.get(tensor);
-    if (known?.question === asked.id) return known.blob;
+    // Several steps want it; a question came twice.
+    if (known !== undefined && (asked.action === 'put' || known.question === asked.id)) return known.blob;
     const blob = largeTensors.put(tensor, asked.replyTo, answer, asked.action === 'rewrite');
     puts.set(tensor, { question: asked.id, blob });
+    void blob.then((made) => made === undefined && puts.delete(tensor));
     return blob;
   };
 
