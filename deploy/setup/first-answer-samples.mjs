@@ -11,6 +11,8 @@ const SIMILAR_MIN = 0.6;
 const UNRELATED_MAX = 0.2;
 const SPEECH_MIN = 0.5;
 const SILENCE_SAMPLES = 512;
+const LINE_TEXT = 'Invoice 2024-0117';
+const PAGE_LINES = 6;
 
 /** Sentences as minilm's tokenizer gives them. */
 const NAPS = {
@@ -27,7 +29,12 @@ const RATES = {
  * One inference on each downloaded sample: takes `infer` (a model's name and a request to its outputs by name) and the
  * server's address, gives the lines to print. A wrong answer throws.
  */
-export const ASK_SAMPLE = { magika: askMagika, minilm: askMinilm, silero_vad: askSilero };
+export const ASK_SAMPLE = {
+  magika: askMagika,
+  minilm: askMinilm,
+  ocr_page: askPage,
+  silero_vad: askSilero,
+};
 
 async function askMagika(infer, url) {
   const example = EXAMPLE_FILES.find((name) => existsSync(join(ROOT, name)));
@@ -73,6 +80,24 @@ async function askMinilm(infer, url) {
     `minilm: "${NAPS.text}" is near "${COUCH.text}" (${near.toFixed(2)}), not "${RATES.text}" (${far.toFixed(2)}); again:`,
     curlWithFile(url, 'minilm', { inputs }),
   ];
+}
+
+/** A model that calls others, as many times as it finds lines. */
+async function askPage(infer, url) {
+  const lines = (await infer('ocr_page', { inputs: [pictureOf('page.png')] })).get('TEXT')?.data ?? [];
+  if (lines.length !== PAGE_LINES || lines[0] !== LINE_TEXT) {
+    throw new SetupError(`ocr_page read ${JSON.stringify(lines)}`);
+  }
+  return [
+    `ocr_page: examples/page.png has ${lines.length} lines, from "${lines[0]}" to "${lines.at(-1)}"; again:`,
+    `  node examples/read-page.mjs ${url}`,
+  ];
+}
+
+/** A file in base64: JSON holds no bytes. */
+function pictureOf(name) {
+  const data = [readFileSync(join(ROOT, 'examples', name)).toString('base64')];
+  return { name: 'IMAGE', shape: [1], datatype: 'BYTES', data };
 }
 
 /** A sequence of one step. */

@@ -80,3 +80,17 @@ export const OCR_TEXT = {
   ]),
   needs: ['ocr_recogniser'],
 };
+
+/** Pages to texts with their boxes: calls the detector, and the recogniser for each line. */
+export const OCR_PAGE = {
+  ...ocrSample(
+    'ocr_page',
+    {
+      config: 'ocr/ocr_page.pbtxt',
+      modules: ['ocr/page.mjs', 'ocr/boxes.mjs', 'ocr/ctc.mjs', ...IMAGE_MODULES],
+      packages: IMAGE_PACKAGES,
+    },
+    [{ from: CHARACTERS, to: 'characters.txt' }],
+  ),
+  needs: ['ocr_detector', 'ocr_recogniser'],
+};

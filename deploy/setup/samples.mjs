@@ -7,7 +7,7 @@ import { ensurePython } from './python.mjs';
 import { MINILM_POOLING, MINILM_TOKENIZER } from './sample-embedding.mjs';
 import { MAGIKA } from './sample-magika.mjs';
 import { MINILM } from './sample-minilm.mjs';
-import { OCR_DETECTOR, OCR_LINE_IMAGE, OCR_RECOGNISER, OCR_TEXT } from './sample-ocr.mjs';
+import { OCR_DETECTOR, OCR_LINE_IMAGE, OCR_PAGE, OCR_RECOGNISER, OCR_TEXT } from './sample-ocr.mjs';
 import { SILERO } from './sample-silero.mjs';
 import { hashOf, isStamped, writeStamp } from './stamp.mjs';
 
@@ -25,6 +25,7 @@ const SAMPLE_MODELS = [
   OCR_RECOGNISER,
   OCR_LINE_IMAGE,
   OCR_TEXT,
+  OCR_PAGE,
 ];
 
 /**
