@@ -50,7 +50,6 @@ const GROUPS = [
 
 /** Models whose configuration asks for what is not served yet. */
 const LEFT_OUT_MODELS = [
-  { what: 'ensembles', applies: (config) => /^ensemble_scheduling/m.test(config) },
   { what: 'the response cache', applies: (config) => /^response_cache/m.test(config) },
 ];
 

@@ -25,9 +25,10 @@ test.each([
   ['generate/sequence', 'none'],
   ['sequence_http/oldest_sums', 'none'],
   ['sequence_grpc/direct_in_one_stream', 'none'],
-  ['infer_grpc/ensemble', 'about ensembles'],
+  ['infer_grpc/ensemble', 'none'],
+  ['statistics_http/ensemble_counts_its_steps', 'none'],
   // Its answer has an ensemble in it.
-  ['repository_refused/index_grpc', 'about ensembles'],
+  ['repository_refused/index_grpc', 'none'],
   ['statistics_http/batched_requests_share_an_execution', 'none'],
 ])('%s: %s', (name, expected) => {
   expect(fate(name)).toBe(expected);

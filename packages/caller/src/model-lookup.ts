@@ -87,6 +87,8 @@ export function createModelLookups(
         .toSorted((a, b) => (a.record.name < b.record.name ? -1 : 1)),
     allReady: () =>
       directory.records().every((record) => {
+        // What an ensemble waits for counts with its models alone, as in Triton.
+        if (record.awaitsModels === true) return true;
         // No version at all: none of the policy's folders exists, which is a failed load.
         const settled = record.versions.length > 0 && record.versions.every(isReadyOrUnloaded);
         return settled && (viewOf(record).readyVersions.length === 0 || directory.owner(record.name) !== undefined);

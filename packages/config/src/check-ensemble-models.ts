@@ -50,7 +50,7 @@ function examineGraph(
   depth: number,
 ): Examined {
   const { name } = config;
-  const unconnected = unknownModels(config, find) ?? circle(config, find);
+  const unconnected = unknownModels(config, find) ?? ensembleCircle(config, find);
   if (unconnected !== undefined) return refusal(unconnected);
   const configs = new Map<string, ModelConfig>();
   const decoupled = new Set<string>();
@@ -87,8 +87,8 @@ function unknownModels(config: ModelConfig, find: FindModel): string | undefined
   return `ensemble ${config.name} contains models that are not available or ambiguous: ${unknown.join(', ')}`;
 }
 
-/** Of a circle that the ensemble is in; one that it leads into is told of the ensembles there. */
-function circle(config: ModelConfig, find: FindModel): string | undefined {
+/** Triton's text of a circle that the ensemble is in; one that it leads into is told of the ensembles there. */
+export function ensembleCircle(config: ModelConfig, find: FindModel): string | undefined {
   const { name } = config;
   const within = new Set([name]);
   // The set grows while it is walked.

@@ -10,8 +10,6 @@ function reason(text: string): string | undefined {
 
 describe('not served yet', () => {
   test.each([
-    ['platform: "ensemble"', 'ensemble_scheduling'],
-    ['platform: "ensemble" ensemble_scheduling { }', 'ensemble_scheduling'],
     ['backend: "python"', `the backend 'python'`],
     [
       'model_transaction_policy { decoupled: true }',
@@ -36,6 +34,8 @@ describe('served', () => {
     'sequence_batching { }',
     'response_cache { enable: true }',
     'model_warmup { batch_size: 1 }',
+    'platform: "ensemble" ensemble_scheduling { }',
+    'platform: "ensemble" ensemble_scheduling { } model_transaction_policy { decoupled: true }',
     'input { optional: true }',
     'input { allow_ragged_batch: true } batch_input { } batch_output { }',
     'instance_group { rate_limiter { priority: 2 } }',

@@ -15,19 +15,19 @@ export function unsupportedReason(config: ModelConfig): string | undefined {
 }
 
 function unsupported(config: ModelConfig): string | undefined {
-  if (isEnsemble(config)) return 'ensemble_scheduling';
-  if (!SERVED_BACKENDS.includes(config.backend)) return `the backend '${config.backend}'`;
-  if (config.modelTransactionPolicy?.decoupled === true && !STREAMING_BACKENDS.includes(config.backend)) {
+  const ensemble = isEnsemble(config);
+  if (!ensemble && !SERVED_BACKENDS.includes(config.backend)) return `the backend '${config.backend}'`;
+  if (!ensemble && config.modelTransactionPolicy?.decoupled === true && !STREAMING_BACKENDS.includes(config.backend)) {
     return `model_transaction_policy.decoupled with the backend '${config.backend}'`;
   }
   // An agent may check or change the model's files: without it others would be served.
   if (config.modelRepositoryAgents !== undefined && config.modelRepositoryAgents.agents.length > 0) {
     return 'model_repository_agents';
   }
-  return unsupportedScheduling(config);
+  return undefined;
 }
 
-/** The field of a config's scheduling choice that no rule of the scheduler honours yet, or undefined. */
+/** The field of a config's scheduling choice that no scheduler of a queue honours: an ensemble has none. */
 export function unsupportedScheduling({ schedulingChoice: choice }: ModelConfig): string | undefined {
   return choice.case === 'ensembleScheduling' ? 'ensemble_scheduling' : undefined;
 }

@@ -12,6 +12,7 @@ import {
   timing,
 } from '@nereid/transport';
 import { createConditions } from './conditions.ts';
+import { createEnsembleCalls, type EnsembleCalls } from './ensemble-calls.ts';
 import { createIntake, type Intake } from './intake.ts';
 import { createJobIntake, type JobIntake } from './job-intake.ts';
 import { createLeaseLook } from './lease-look.ts';
@@ -160,6 +161,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
             answerWaitMs: JOB_ANSWER_WAIT_MS,
           });
     const passOn = createPassOn(mailbox, () => jobs);
+    const ensembleCalls = createEnsembleCalls({ ...parts, timing: parts.timing });
     const owner = createOwner({
       id,
       clock,
@@ -174,6 +176,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       stopping: () => stopping,
       apart: parts.timing !== undefined,
       answer: intake.answer,
+      ensembleCalls,
       passOn,
       largeTensors: parts.transport.largeTensors,
       jobs,
@@ -218,7 +221,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       jobs,
       passOn,
     };
-    return { mailbox, metrics, intake, jobs, owner, ticks: createTicks(clock), unlink };
+    return { mailbox, metrics, intake, jobs, ensembleCalls, owner, ticks: createTicks(clock), unlink };
   };
 
   const startTicks = (times: Timing, { ticks, owner }: Running) => {
@@ -320,7 +323,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   const shutDown = async (deadlineMs: number) => {
     stopping = true;
     if (running === undefined) return;
-    const { mailbox, metrics, jobs, owner, ticks, unlink } = running;
+    const { mailbox, metrics, jobs, ensembleCalls, owner, ticks, unlink } = running;
     const deadline = clock.at(clock.nowUs() + deadlineMs * 1000, () => conditions.abandon());
     await tell(() => directory.register({ id, role: 'coordinator', draining: true }));
     for (const model of models.values()) drainQueues(model);
@@ -329,6 +332,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     // Leases last: whoever takes one over finds nothing of this owner's under way.
     await tell(() => (handsOver() ? owner.handOver() : owner.release()));
     await jobs?.close();
+    await ensembleCalls.close();
     deadline.cancel();
     conditions.abandon();
     ticks.close();
@@ -382,6 +386,7 @@ interface Running {
   readonly metrics: StatisticsMetrics;
   readonly intake: Intake;
   readonly jobs: JobIntake | undefined;
+  readonly ensembleCalls: EnsembleCalls;
   readonly owner: Owner;
   readonly ticks: Ticks;
   /** Hears no more of directory and transport. */

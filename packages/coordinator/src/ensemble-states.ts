@@ -1,4 +1,5 @@
-import { ensembleModels, type ModelRecord } from '@nereid/config';
+import { isDeepStrictEqual } from 'node:util';
+import { completeEnsemble, encodeModelConfig, ensembleModels, type ModelRecord, modelSignature } from '@nereid/config';
 import { isNoHolder, UNLOADED } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
@@ -49,13 +50,14 @@ export function createEnsembleStates(parts: EnsembleStatesParts): EnsembleStates
   const { clock, directory, conditions, models, log } = parts;
   const find = (model: string) => directory.record(model);
 
-  const verdictOf = ({ source, signature }: OwnedModel, isUnheard: (model: string) => boolean = () => false) =>
-    ensembleVerdict(source.config, signature.ensemble?.steps ?? [], {
+  const verdictOf = ({ source }: OwnedModel, isUnheard: (model: string) => boolean = () => false) =>
+    ensembleVerdict(
+      source.config,
       find,
-      isComing: (model) =>
+      (model) =>
         parts.isComing(model) ||
         (find(model) === undefined && (directory.owner(model) !== undefined || isUnheard(model))),
-    });
+    );
 
   const isOwned = (model: OwnedModel) => models.get(model.name) === model;
 
@@ -86,6 +88,17 @@ export function createEnsembleStates(parts: EnsembleStatesParts): EnsembleStates
     setStates(ensemble, 'READY', '');
   };
 
+  /** False where nothing is new. */
+  const complete = (ensemble: OwnedModel): boolean => {
+    const { source } = ensemble;
+    const { config, labels } = completeEnsemble(source, find);
+    const same = encodeModelConfig(config) === encodeModelConfig(source.config);
+    if (same && isDeepStrictEqual(labels, source.labels)) return false;
+    ensemble.source = { ...source, config, labels };
+    ensemble.signature = modelSignature(config);
+    return true;
+  };
+
   const tell = (ensemble: OwnedModel) => {
     const [version] = ensemble.versions;
     const state = { state: version?.state, reason: version?.reason };
@@ -93,16 +106,29 @@ export function createEnsembleStates(parts: EnsembleStatesParts): EnsembleStates
     parts.changed(ensemble);
   };
 
+  const serve = (ensemble: OwnedModel) => {
+    if (ensemble.phase === 'failed') {
+      parts.reload(ensemble);
+      return;
+    }
+    const { decoupled } = ensemble.signature;
+    const isNew = complete(ensemble);
+    if (ensemble.signature.decoupled !== decoupled) {
+      // Its queue is one of the other kind.
+      refuse(ensemble, { reason: UNLOADED });
+      parts.reload(ensemble);
+      return;
+    }
+    if (!isNew && ensemble.versions.every(({ state }) => state === 'READY')) return;
+    goOn(ensemble);
+    tell(ensemble);
+  };
+
   const look = (ensemble: OwnedModel) => {
     const verdict = verdictOf(ensemble);
     if (verdict.type === 'coming') return;
-    const isReady = ensemble.versions.every(({ state }) => state === 'READY');
     if (verdict.type === 'served') {
-      if (ensemble.phase === 'failed') parts.reload(ensemble);
-      else if (!isReady) {
-        goOn(ensemble);
-        tell(ensemble);
-      }
+      serve(ensemble);
       return;
     }
     const reason = verdict.unloaded ? UNLOADED : verdict.reason;
@@ -121,7 +147,10 @@ export function createEnsembleStates(parts: EnsembleStatesParts): EnsembleStates
     async wait(ensemble) {
       const verdict = await settled(ensemble);
       if (verdict.type === 'refused') refuse(ensemble, verdict);
-      else if (verdict.type === 'served') goOn(ensemble);
+      else if (verdict.type === 'served') {
+        complete(ensemble);
+        goOn(ensemble);
+      }
     },
     modelChanged(model) {
       conditions.check();

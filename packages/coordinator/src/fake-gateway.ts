@@ -116,6 +116,8 @@ export function fakeGateway(
     cancel(model: string, requestId: string, epoch = epochOf(model)) {
       mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id: requestId, g: 0, low: 1, session: null });
     },
+    /** All that came for a request. */
+    outcomes: (requestId: string): readonly CarriedOutcome[] => outcomes.get(requestId) ?? [],
     /** What became of a request: 'ok', `CODE: text`, or nothing yet. Two answers are told as such. */
     outcome(requestId: string): string {
       const got = (outcomes.get(requestId) ?? []).map((outcome) =>

@@ -1,7 +1,8 @@
-import { cachesAnswers } from '@nereid/config';
+import { cachesAnswers, type ModelRecord } from '@nereid/config';
 import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
-import type { Clock } from '@nereid/runtime';
+import type { Clock, Log } from '@nereid/runtime';
 import {
+  answersInOrder,
   type BatchTimes,
   batchesTogether,
   createScheduler,
@@ -9,17 +10,19 @@ import {
   instanceDepth,
   preservesOrdering,
 } from '@nereid/scheduler';
-import type { LargeTensors, Mailbox } from '@nereid/transport';
+import type { Directory, LargeTensors, Mailbox } from '@nereid/transport';
 import { createAnswerOrder } from './answer-order.ts';
 import { batchSizeSeries } from './batch-size-metric.ts';
 import { createVersionQueue } from './dispatch.ts';
+import type { EnsembleCalls } from './ensemble-calls.ts';
+import { createEnsembleQueue } from './ensemble-queue.ts';
 import type { JobIntake } from './job-intake.ts';
-import { createModelStatistics } from './model-statistics.ts';
+import { createModelStatistics, type ModelStatistics } from './model-statistics.ts';
 import { closeStrategies } from './model-strategies.ts';
-import { allDescribed, type OwnedModel } from './owned-model.ts';
+import { allDescribed, isEnsemble, type OwnedModel, type OwnedVersion } from './owned-model.ts';
 import type { PassOn } from './pass-on.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
-import type { OwnedRequest, SequenceParts } from './version-queue.ts';
+import type { OwnedRequest, SequenceParts, VersionQueue } from './version-queue.ts';
 
 export interface QueueLimits {
   /** Requests that may wait in a version, unless its config allows more. */
@@ -32,7 +35,11 @@ export interface QueueLimits {
 
 export interface ModelQueuesParts {
   readonly clock: Clock;
+  readonly log: Log;
   readonly mailbox: Mailbox;
+  readonly directory: Directory<ModelRecord>;
+  /** By which ensembles call their models. */
+  readonly ensembleCalls: Pick<EnsembleCalls, 'caller'>;
   readonly metrics: StatisticsMetrics;
   readonly limits: QueueLimits;
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
@@ -49,29 +56,52 @@ export interface ModelQueuesParts {
 
 /** Gives each version of a model its queue, shows its metrics from 0 and begins to take its jobs. */
 export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
-  const { clock, mailbox, metrics, limits, answer, idle, passOn, largeTensors } = parts;
+  const { config } = model.source;
+  const createQueue = isEnsemble(model) ? ensembleQueues(model, parts) : workerQueues(model, parts);
+  for (const version of model.versions) {
+    const statistics = createModelStatistics();
+    const queue = createQueue(version, statistics);
+    version.queue = queue;
+    version.statistics = statistics;
+    version.hideMetrics = parts.metrics.add({
+      model: model.name,
+      version: version.version,
+      tags: config.metricTags,
+      statistics,
+      batchSizes: batchSizeSeries(statistics.closes, Math.max(1, config.maxBatchSize), batchesTogether(config)),
+      pending: () => queue.pending,
+      cached: cachesAnswers(config),
+      sequences: model.signature.sequence === undefined ? undefined : () => queue.sequences,
+    });
+  }
+  model.dropJobs = parts.jobs?.serve(model);
+}
+
+type CreateQueue = (version: OwnedVersion, statistics: ModelStatistics) => VersionQueue;
+
+function workerQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue {
+  const { clock, mailbox, limits, answer, idle, passOn, largeTensors } = parts;
   const { config } = model.source;
   const kind = executionKind(config, { decoupled: model.signature.decoupled, rate_limit: limits.rate_limit });
   const isOne = kind === 'exact' || kind === 'streams' || kind === 'sequences';
   const set = isOne ? undefined : limits.instance_depth;
   const sequences = sequenceParts(model, parts.apart);
   const depth = (means: BatchTimes | undefined) => set ?? instanceDepth(kind, means);
-  for (const version of model.versions) {
-    const statistics = createModelStatistics();
+  return ({ version, strategy }, statistics) => {
     const order = preservesOrdering(config)
       ? createAnswerOrder({ owner: mailbox.id, passOn, largeTensors })
       : undefined;
-    const queue = createVersionQueue({
+    return createVersionQueue({
       clock,
       mailbox,
       model: model.name,
-      version: version.version,
+      version,
       epoch: () => model.epoch,
       nextBatch: () => ++model.batches,
       scheduler: createScheduler<OwnedRequest>(config, {
         queue_max: limits.queue_max,
         places_ahead: depth(undefined) - 1,
-        strategy: version.strategy?.ask,
+        strategy: strategy?.ask,
       }),
       instanceDepth: depth,
       statistics,
@@ -84,20 +114,32 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       holdsLease: () => parts.holdsLease(model),
       leaseLost: () => parts.leaseLost(model),
     });
-    version.queue = queue;
-    version.statistics = statistics;
-    version.hideMetrics = metrics.add({
-      model: model.name,
-      version: version.version,
-      tags: config.metricTags,
+  };
+}
+
+function ensembleQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue {
+  const { clock, log, mailbox, limits, answer, idle, directory } = parts;
+  const { signature } = model;
+  const caller = parts.ensembleCalls.caller();
+  return ({ version }, statistics) =>
+    createEnsembleQueue({
+      clock,
+      log,
+      mailbox,
+      version,
+      signature,
+      caller,
       statistics,
-      batchSizes: batchSizeSeries(statistics.closes, Math.max(1, config.maxBatchSize), batchesTogether(config)),
-      pending: () => queue.pending,
-      cached: cachesAnswers(config),
-      sequences: sequences === undefined ? undefined : () => queue.sequences,
+      queue_max: limits.queue_max,
+      ordered(step) {
+        const record = directory.record(signature.ensemble?.steps[step]?.model ?? '');
+        return record !== undefined && answersInOrder(record.config);
+      },
+      answer,
+      idle,
+      holdsLease: () => parts.holdsLease(model),
+      leaseLost: () => parts.leaseLost(model),
     });
-  }
-  model.dropJobs = parts.jobs?.serve(model);
 }
 
 function sequenceParts(model: OwnedModel, apart: boolean): SequenceParts | undefined {

@@ -113,11 +113,11 @@ describe('workers', () => {
   });
 
   test('what this version does not serve fails the load also without any worker, and no worker changes that', async () => {
-    const { made, start } = unstartedCluster([fakeModel('m', 'ensemble_scheduling {}')]);
+    const { made, start } = unstartedCluster([fakeModel('m', 'model_repository_agents { agents { name: "checksum" } }')]);
     expect((await start()).map(({ error }) => error.message)).toEqual([expect.stringContaining('Unsupported')]);
     const worker = await made.worker();
     await settle();
-    expect(versionOf(made)?.reason).toContain('Unsupported: ensemble_scheduling');
+    expect(versionOf(made)?.reason).toContain('Unsupported: model_repository_agents');
     expect(worker.controls).toEqual([]);
   });
 

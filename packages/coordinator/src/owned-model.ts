@@ -75,8 +75,9 @@ export interface WorkerView {
 export interface OwnedModel {
   readonly name: string;
   epoch: Epoch;
-  readonly source: ModelSource;
-  readonly signature: ModelSignature;
+  /** Of an ensemble, completed by what its models are. */
+  source: ModelSource;
+  signature: ModelSignature;
   phase: ModelPhase;
   /** Ascending by number. */
   readonly versions: readonly OwnedVersion[];

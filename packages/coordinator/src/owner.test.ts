@@ -55,11 +55,11 @@ describe('loading', () => {
   });
 
   test('what this version does not serve fails the load by name', async () => {
-    const cluster = fakeCluster([fakeModel('m', 'ensemble_scheduling {}')]);
+    const cluster = fakeCluster([fakeModel('m', 'model_repository_agents { agents { name: "checksum" } }')]);
     await cluster.worker();
     const [failure] = await cluster.coordinator.start();
-    expect(failure?.error.message).toContain('version 1 is at UNAVAILABLE state: Unsupported: ensemble_scheduling');
-    expect(states(cluster, 'm')?.[0]).toContain('UNAVAILABLE Unsupported: ensemble_scheduling');
+    expect(failure?.error.message).toContain('version 1 is at UNAVAILABLE state: Unsupported: model_repository_agents');
+    expect(states(cluster, 'm')?.[0]).toContain('UNAVAILABLE Unsupported: model_repository_agents');
     await cluster.coordinator.stop();
   });
 

@@ -33,7 +33,8 @@ export interface OwnerLimits extends QueueLimits {
   readonly unload_wait_ms: number;
 }
 
-export interface OwnerParts extends Pick<ModelQueuesParts, 'answer' | 'apart' | 'largeTensors' | 'passOn'> {
+export interface OwnerParts
+  extends Pick<ModelQueuesParts, 'answer' | 'apart' | 'ensembleCalls' | 'largeTensors' | 'passOn'> {
   readonly id: ProcessId;
   readonly clock: Clock;
   readonly log: Log;

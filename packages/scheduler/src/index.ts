@@ -30,6 +30,7 @@ export type {
   WaitingSession,
 } from './schedule.ts';
 export {
+  answersInOrder,
   batchesTogether,
   createScheduler,
   executionKind,

@@ -52,6 +52,13 @@ export function preservesOrdering({ schedulingChoice: choice }: ModelConfig): bo
   return strategy.case === 'oldest' && strategy.value.preserveOrdering;
 }
 
+/** Of the models of an ensemble's steps: whether one answers in the order of its requests (Triton: preserve_responses_order). */
+export function answersInOrder(config: ModelConfig): boolean {
+  const { schedulingChoice: choice, instanceGroup: groups } = config;
+  if (choice.case === 'sequenceBatching' || preservesOrdering(config)) return true;
+  return choice.case !== 'dynamicBatching' && groups.reduce((sum, { count }) => sum + count, 0) === 1;
+}
+
 /**
  * The rule that the model's config asks for.
  * Throws UNSUPPORTED, naming the field, for what no rule here honours.
