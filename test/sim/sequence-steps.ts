@@ -148,11 +148,14 @@ function mayBeLost(step: SimStep, { keeps, healthy }: StepRules): boolean {
 /** Between two of its run's steps that count is more time than its sequence may be idle, by more than so much. */
 function gapBefore(step: SimStep, slackUs: number, counts: (before: SimStep, after: SimStep) => boolean): boolean {
   const { idleUs = 0 } = step.sequence.model;
+  // The time of a sequence begins with its slot, for which its START may have waited.
+  const begunUs = ({ start, lastSentUs, answeredUs }: SimStep) =>
+    start && slackUs > 0 ? (answeredUs ?? lastSentUs) : lastSentUs;
   const run = runOf(step);
   return run.some((after, at) => {
     const before = run[at - 1];
     if (before === undefined || !counts(before, after)) return false;
-    return after.firstSentUs - before.lastSentUs > idleUs + slackUs;
+    return after.firstSentUs - begunUs(before) > idleUs + slackUs;
   });
 }
 

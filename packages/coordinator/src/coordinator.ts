@@ -350,7 +350,8 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       wanted = await startupModels(options, parts.reader);
       await tellRepository();
       const taken = takeAll(freeModels(running.owner));
-      if (parts.timing !== undefined) startTicks(parts.timing, running);
+      // It may have been stopped meanwhile.
+      if (parts.timing !== undefined && !stopping) startTicks(parts.timing, running);
       const failures = await taken;
       start = 'taken';
       await tellStarted();

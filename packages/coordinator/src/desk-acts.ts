@@ -109,6 +109,7 @@ export function createDeskActs(lostError: LostError, book: SessionBook, states: 
     queue,
     putBack(step) {
       setState(step, 'queued');
+      if (step.session !== undefined && step.arrival.start) step.session.startCameBack = true;
       decisions.push({ type: 'again', id: step.arrival.id });
     },
     close,

@@ -10,6 +10,7 @@ import { closeStrategies, openStrategies } from './model-strategies.ts';
 import type { ModelWorkers } from './model-workers.ts';
 import { loadedModel, unsupportedText } from './new-model.ts';
 import {
+  hasQueues,
   isEnsemble,
   isIdle,
   isUnheld,
@@ -82,11 +83,11 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
       return await reader.read(name);
     } catch (error) {
       const info = errorInfo(error);
-      const phase = models.get(name)?.phase;
-      if (phase === 'serving') throw error;
+      const held = models.get(name);
+      if (held !== undefined && hasQueues(held)) throw error;
       unreadable.add(name);
       if (info.reason !== LOAD_FAILED) {
-        if (phase === undefined) await giveBack(name);
+        if (held === undefined) await giveBack(name);
         throw error;
       }
       const record = await unreadRecord(name, info, reader);
@@ -120,8 +121,8 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
     const source = await read(name);
     throwIfStopping();
     const held = models.get(name);
-    if (held?.phase === 'serving') {
-      const ready = held.versions.every(({ state }) => state === 'READY');
+    if (held !== undefined && hasQueues(held)) {
+      const ready = held.phase === 'serving' && held.versions.every(({ state }) => state === 'READY');
       if (ready && held.source.contentHash === source.contentHash) return { record: modelRecord(held) };
       await retire(held);
     }
@@ -142,6 +143,7 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
     else if (isEnsemble(model)) await waitForModels(model, what);
     else await loadOnWorkers(model);
     if (model.versions.some(({ state }) => state !== 'READY')) return fail(model);
+    throwIfLost(model);
     model.phase = 'serving';
     openQueues(model, parts.queues);
     keeper.rewrite(model);

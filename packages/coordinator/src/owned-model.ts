@@ -212,6 +212,11 @@ export function allDescribed({ workers }: OwnedModel): boolean {
   return true;
 }
 
+/** It is served, or on its way from there: an unload that failed, without Redis say, is to be begun anew. */
+export function hasQueues({ versions }: OwnedModel): boolean {
+  return versions.some(({ queue }) => queue !== undefined);
+}
+
 /** True where nothing is queued or running. */
 export function isIdle(model: OwnedModel): boolean {
   return model.versions.every(({ queue }) => queue === undefined || queue.waiting + queue.running === 0);

@@ -1,6 +1,6 @@
 import { LOAD_FAILED } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { createCoordinator } from './coordinator.ts';
 import { fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
 
@@ -276,6 +276,21 @@ describe('unloading', () => {
     await cluster.coordinator.unloadModel('m');
     expect(worker.controls).toHaveLength(2);
     await cluster.coordinator.stop();
+  });
+
+  test.each(['unload', 'load'] as const)('one that failed on its way is begun anew by the next %s', async (next) => {
+    const cluster = fakeCluster([fakeModel('m')], { controlMode: 'explicit', loadModels: ['m'] });
+    const worker = await cluster.worker();
+    await cluster.coordinator.start();
+    vi.spyOn(cluster.directory, 'publish').mockRejectedValueOnce(new Error('no Redis'));
+    await expect(cluster.coordinator.unloadModel('m')).rejects.toThrow('no Redis');
+    if (next === 'unload') await cluster.coordinator.unloadModel('m');
+    else await cluster.coordinator.loadModel('m');
+    const [acts, state] = next === 'unload' ? [[], 'UNAVAILABLE unloaded'] : [['load'], 'READY'];
+    expect(worker.controls.map(({ action }) => action)).toEqual(['load', 'unload', ...acts]);
+    expect(states(cluster, 'm')).toEqual([`1 ${state}`]);
+    await cluster.coordinator.stop();
+    expect(cluster.clock.liveTimers).toBe(0);
   });
 
   test('load and unload of one model take turns', async () => {

@@ -20,7 +20,7 @@ import { createModelLoads } from './model-loads.ts';
 import { abandonQueues, closeQueues, type ModelQueuesParts, type QueueLimits } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
 import { createModelWorkers } from './model-workers.ts';
-import { modelRecord, type OwnedModel, unloadSettled } from './owned-model.ts';
+import { hasQueues, modelRecord, type OwnedModel, unloadSettled } from './owned-model.ts';
 import { stillUnloading } from './request-error.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
@@ -247,8 +247,9 @@ export function createOwner(parts: OwnerParts): Owner {
       const over = turns.run(name, async () => {
         throwIfStopping();
         const model = models.get(name);
-        if (model?.phase === 'serving') await loads.retire(model);
-        else if (model?.awaitsModels === true) await loads.giveUp(model);
+        if (model === undefined) return;
+        if (hasQueues(model)) await loads.retire(model);
+        else if (model.awaitsModels) await loads.giveUp(model);
       });
       // Triton does not wait at all; what was accepted ends in any case.
       return inTime(clock, limits.unload_wait_ms, over, () => stillUnloading(name, limits.unload_wait_ms));

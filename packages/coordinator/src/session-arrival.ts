@@ -1,4 +1,4 @@
-import type { ProcessId } from '@nereid/protocol';
+import { type ProcessId, senderOf } from '@nereid/protocol';
 import { covers, type Ended, type Session, type SessionBook, type StepArrival } from './session-book.ts';
 
 /** What is to become of a step that came, or that was held and may go now. */
@@ -10,8 +10,8 @@ export type StepVerdict =
   | { readonly type: 'start'; readonly id: string; readonly replaces: Session | undefined }
   /** It was applied before its session ended: its worker may have the answer. */
   | { readonly type: 'replay'; readonly ended: Ended }
-  /** Its sender is to name that session; null: there is none. */
-  | { readonly type: 'moved'; readonly current: string | null }
+  /** Its sender is to name that session; null: there is none. `ends`: its sender then ends it, as no step before it is on its way. */
+  | { readonly type: 'moved'; readonly current: string | null; readonly ends: boolean }
   /** A job's, and there is no session of its correlation id. */
   | { readonly type: 'needs-start' }
   | { readonly type: 'lost' };
@@ -42,7 +42,7 @@ function numberedVerdict(book: SessionBook, step: StepArrival, described: boolea
   if (ended !== undefined) return replayOr(ended, LOST);
   if (!described || !isNext(book, step, undefined)) return HOLD;
   if (step.start) return { type: 'start', id: startedSession(step), replaces: undefined };
-  return step.own ? { type: 'needs-start' } : { type: 'moved', current: null };
+  return step.own ? { type: 'needs-start' } : moved(book, step, null);
 }
 
 function startVerdict(book: SessionBook, step: StepArrival, described: boolean): StepVerdict {
@@ -53,6 +53,8 @@ function startVerdict(book: SessionBook, step: StepArrival, described: boolean):
   if (ended !== undefined) return covers(ended.marks, step) ? replayOr(ended, LOST) : LOST;
   if (!described && step.sends > 1) return HOLD;
   const replaces = book.present(step.correlationId);
+  // It was lost on its way, and its client has begun anew since.
+  if (replaces !== undefined && isLater(replaces.id, step)) return LOST;
   const before = replaces?.marks ?? book.lastEnded(step.correlationId)?.marks;
   return isNext(book, step, before) ? { type: 'start', id, replaces } : HOLD;
 }
@@ -60,28 +62,38 @@ function startVerdict(book: SessionBook, step: StepArrival, described: boolean):
 function laterVerdict(book: SessionBook, step: StepArrival, described: boolean): StepVerdict {
   const present = book.present(step.correlationId);
   const open = present?.ending === true ? undefined : present;
-  const moved: StepVerdict = { type: 'moved', current: open?.id ?? null };
+  const elsewhere = () => moved(book, step, open?.id ?? null);
   if (step.named === null) {
     const past = step.own ? book.lastEnded(step.correlationId) : undefined;
     // A job's that is run again, whose sequence has ended since.
     if (past !== undefined && covers(past.marks, step)) return replayOr(past, LOST);
-    if (open !== undefined) return step.own ? join(book, step, open) : moved;
+    if (open !== undefined) return step.own ? join(book, step, open) : elsewhere();
     if (present === undefined && book.lastEnded(step.correlationId)?.lost === true) return LOST;
     if (!described) return HOLD;
-    return step.own ? { type: 'needs-start' } : moved;
+    return step.own ? { type: 'needs-start' } : elsewhere();
   }
   const live = book.sessions.get(step.named);
   if (live !== undefined) {
     if (live === open) return join(book, step, live);
     // A copy of a step that was done, which is known once the session is over.
-    return covers(live.marks, step) ? HOLD : moved;
+    return covers(live.marks, step) ? HOLD : elsewhere();
   }
   const ended = book.ended(step.named);
   if (ended !== undefined) {
     if (covers(ended.marks, step)) return replayOr(ended, LOST);
-    return ended.lost ? LOST : moved;
+    return ended.lost ? LOST : elsewhere();
   }
-  return described ? moved : HOLD;
+  return described ? elsewhere() : HOLD;
+}
+
+/** A gateway takes the word of it for a step only once those before it are answered, and sends it again then (docs/decisions/0027). */
+function moved(book: SessionBook, step: StepArrival, current: string | null): StepVerdict {
+  return { type: 'moved', current, ends: current === null && isNext(book, step, undefined) };
+}
+
+/** Whether the session's START is a later request of the same sender. */
+function isLater(session: string, { sender, g }: StepArrival): boolean {
+  return senderOf(session) === sender && Number(session.slice(session.lastIndexOf(':') + 1)) > g;
 }
 
 function join(book: SessionBook, step: StepArrival, session: Session): StepVerdict {

@@ -51,6 +51,8 @@ export interface Session {
   bind: Bind;
   /** Undefined until the scheduler gives it a slot. */
   place: Place | undefined;
+  /** Its START came back from there and goes wherever there is room; the worker may have run it all the same. */
+  startCameBack: boolean;
   /** The highest g that was applied, by sender. */
   readonly marks: Map<ProcessId, number>;
   applied: number;
@@ -167,6 +169,7 @@ export function newSession(id: string, correlationId: bigint | string, bind: Bin
     correlationId,
     bind,
     place: undefined,
+    startCameBack: false,
     marks: new Map(),
     applied: 0,
     steps: new Map(),

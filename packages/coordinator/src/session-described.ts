@@ -1,5 +1,13 @@
 import type { Bind, EndedSession, ProcessId, SlotDescription } from '@nereid/protocol';
-import { isSamePlace, newSession, type Place, raiseMark, type Session, type SessionBook } from './session-book.ts';
+import {
+  covers,
+  isSamePlace,
+  newSession,
+  type Place,
+  raiseMark,
+  type Session,
+  type SessionBook,
+} from './session-book.ts';
 
 /** What a worker says that it holds of the sequences of a model version, all of it. */
 export interface DescribedSessions {
@@ -24,7 +32,8 @@ export interface DescribedActs {
 
 /**
  * Takes over what a worker holds (docs/protocol.md R9). Of two slots for one session, or for one correlation id, the
- * one that was bound later stays and the other is freed (R21). That a session is missing says that it is lost only in
+ * one that was bound later stays and the other is freed (R21); that one alone knows of steps that were done behind the
+ * START, and the session is lost. That a session is missing says that it is lost only in
  * the answer to a question that was asked after its last batch was sent.
  */
 export function takeDescribed(
@@ -56,15 +65,24 @@ function takeSlot(
   const place = { worker, instance: slot.instance, slot: slot.slot };
   const live = book.sessions.get(slot.session);
   if (live !== undefined) {
-    // Not placed yet: its START is on its way to a slot, and that worker is told once it has one.
-    if (live.place === undefined) return;
-    if (isSamePlace(live.place, place)) mergeMarks(live, slot);
-    else if (compareBinds(slot.bind, live.bind) > 0) {
-      if (live.place.worker !== worker) acts.free(live.id, live.place.worker);
+    const other = live.startCameBack ? undefined : live.place;
+    if (other !== undefined && isSamePlace(other, place)) mergeMarks(live, slot);
+    // It is to get a slot anew, since nothing of it was known to be done: it has one.
+    else if (other === undefined || compareBinds(slot.bind, live.bind) > 0) {
+      if (other !== undefined && live.applied > 1 && lacks(new Map(slot.marks), live.marks)) {
+        acts.supersede(live);
+        acts.free(live.id, worker);
+        return;
+      }
+      if (other !== undefined && other.worker !== worker) acts.free(live.id, other.worker);
       mergeMarks(live, slot);
       live.bind = slot.bind;
       acts.bind(live, place);
-    } else if (live.place.worker !== worker) acts.free(live.id, worker);
+    } else if (other.worker !== worker) {
+      // What it has there now lacks what was done here.
+      if (slot.steps > 1 && lacks(live.marks, slot.marks)) acts.supersede(live);
+      acts.free(live.id, worker);
+    }
     return;
   }
   const present = book.present(slot.correlationId);
@@ -97,6 +115,12 @@ function takeEnded(
   const { session, correlationId, marks, lost } = ended;
   // Any instance of the worker does: what it is sent there is only answered.
   book.remember({ session, correlationId, marks: new Map(marks), place: { worker, instance: 0 }, lost, atUs: nowUs });
+}
+
+/** Whether something was done that these marks do not tell of. */
+function lacks(marks: ReadonlyMap<ProcessId, number>, done: Iterable<readonly [ProcessId, number]>): boolean {
+  for (const [sender, g] of done) if (!covers(marks, { sender, g })) return true;
+  return false;
 }
 
 function mergeMarks(session: Session, { marks, steps }: Pick<SlotDescription, 'marks' | 'steps'>): void {

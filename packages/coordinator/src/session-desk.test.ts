@@ -120,6 +120,30 @@ describe('R16: the order of a chain', () => {
       (d) => d.described('w', [slotOf('a:1', { bind: { epoch: 1, n: 1 }, marks: [['a', 2]], steps: 2 })]),
       ['queue a:3 of a:1', 'not held a:1'],
     ],
+    [
+      'a START waits for steps that are sent again, since their own START was lost on its way',
+      (d) => {
+        d.arrive('a:2', { named: 'a:1', prev: 1 });
+        d.arrive('a:3', { named: 'a:1', prev: 2 });
+      },
+      (d) => d.start('a:4', { prev: 3 }),
+      [],
+    ],
+    [
+      'but not for those that nobody sends again: there was no step before them',
+      (d) => {
+        d.arrive('a:2', { named: 'a:1' });
+        d.arrive('a:3', { named: 'a:1', prev: 2 });
+      },
+      (d) => d.start('a:4', { prev: 3 }),
+      ['queue a:4 of a:4 start'],
+    ],
+    [
+      'a START that was lost on its way is not taken behind a later one of its gateway',
+      (d) => d.start('a:4'),
+      (d) => d.start('a:1', { sends: 2 }),
+      ['fail a:1: sequence_lost'],
+    ],
     ['a START waits for the last steps of the one before it', begun, (d) => d.start('a:3', { prev: 2 }), ['held a:1']],
     [
       'and goes behind them',
@@ -270,6 +294,38 @@ describe('R21: starts, and slots that are there twice', () => {
       (d) => d.described('w', [slotOf('a:1', { bind: { epoch: 0, n: 1 } })]),
       (d) => d.described('v', [slotOf('a:1', { bind: { epoch: 0, n: 2 } })]),
       ['free a:1 at w', 'session-over a:1', 'bound a:1 at v/0/0'],
+    ],
+    [
+      'the later bound of two for one session lacks a step: it is lost',
+      (d) => d.described('w', [slotOf('a:1', { marks: [['a', 2]], steps: 2 })]),
+      (d) => d.described('v', [slotOf('a:1', { bind: { epoch: 0, n: 2 }, marks: [['a', 1]], steps: 1 })]),
+      ['session-over a:1', 'free a:1 at w', 'free a:1 at v'],
+    ],
+    [
+      'also where the earlier bound is heard of later',
+      (d) => d.described('v', [slotOf('a:1', { bind: { epoch: 0, n: 2 }, marks: [['a', 1]], steps: 1 })]),
+      (d) => d.described('w', [slotOf('a:1', { marks: [['a', 2]], steps: 2 })]),
+      ['session-over a:1', 'free a:1 at v', 'free a:1 at w'],
+    ],
+    [
+      'a START that came back and was done all the same is where its worker says',
+      (d) => {
+        d.start('a:1');
+        d.send('a:1');
+        d.returned('a:1');
+      },
+      (d) => d.described('w', [slotOf('a:1', { bind: { epoch: 1, n: 1 }, marks: [['a', 2]], steps: 2 })]),
+      ['session-over a:1', 'bound a:1 at w/0/0', 'queue a:1 of a:1'],
+    ],
+    [
+      'and so is one that was to be bound anew',
+      (d) => {
+        d.start('a:1');
+        d.send('a:1');
+        d.gone('w');
+      },
+      (d) => d.described('w', [slotOf('a:1', { bind: { epoch: 1, n: 1 }, marks: [['a', 1]], steps: 1 })]),
+      ['session-over a:1', 'bound a:1 at w/0/0', 'queue a:1 of a:1'],
     ],
     [
       'what is not wanted any more is freed again',

@@ -90,8 +90,7 @@ export function createSessionDesk(
       }
       case 'moved':
         forget(step);
-        // Its sender ends it.
-        if (verdict.current === null) book.settle(arrival.id);
+        if (verdict.ends) book.settle(arrival.id);
         acts.decisions.push({ type: 'moved', id: arrival.id, sent: arrival.named, current: verdict.current });
         break;
       case 'needs-start':
@@ -214,6 +213,7 @@ export function createSessionDesk(
     // A START that came back may get another slot; where the first got it all the same, that is the older one.
     if (session.place !== undefined && !isSamePlace(session.place, place)) session.bind = acts.nextBind();
     session.place = place;
+    session.startCameBack = false;
     session.lastBatch = batch;
   };
 
@@ -244,6 +244,7 @@ export function createSessionDesk(
     bind(session, place) {
       if (session.scheduled) acts.decisions.push({ type: 'session-over', session: session.id });
       session.place = place;
+      session.startCameBack = false;
       session.scheduled = true;
       session.held = false;
       acts.decisions.push({ type: 'bound', session: session.id, place });

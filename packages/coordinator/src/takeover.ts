@@ -105,6 +105,8 @@ export function createTakeover(parts: TakeoverParts): Takeover {
       const record = directory.record(name);
       const model = record === undefined || epoch === undefined ? undefined : recordedModel(record, epoch, anew);
       if (model === undefined || !(await canGoOn(model))) return undefined;
+      // The lease may have been lost meanwhile.
+      if (leases.epoch(name) === undefined) return undefined;
       goOn(model);
       return model;
     } finally {

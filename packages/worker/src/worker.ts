@@ -252,7 +252,8 @@ export function createWorker(options: WorkerOptions): Worker {
     },
     async start() {
       await register();
-      if (timing !== undefined) beat(timing.heartbeat_ms);
+      // It may have been stopped meanwhile.
+      if (timing !== undefined && stopping === undefined) beat(timing.heartbeat_ms);
     },
     stop(deadlineMs) {
       stopping ??= stop(deadlineMs);
