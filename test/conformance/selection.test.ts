@@ -30,6 +30,7 @@ test.each([
   // Its answer has an ensemble in it.
   ['repository_refused/index_grpc', 'none'],
   ['statistics_http/batched_requests_share_an_execution', 'none'],
+  ['cache/second_request_hits', 'cache'],
 ])('%s: %s', (name, expected) => {
   expect(fate(name)).toBe(expected);
 });

@@ -14,7 +14,7 @@ export interface GatedModel {
 }
 
 /** Adds one to the folder; it gives its input VALUE back. */
-export function addGated(folder: ModelFolder, name: string, { deaf = false } = {}): GatedModel {
+export function addGated(folder: ModelFolder, name: string, { deaf = false } = {}, extraConfig = ''): GatedModel {
   const file = (kind: string) => join(folder.path, `${name}.${kind}`);
   const values = (kind: string) => linesIn(file(kind)).map(Number);
   folder.addJavaScript(
@@ -29,6 +29,7 @@ export function addGated(folder: ModelFolder, name: string, { deaf = false } = {
        return { outputs: { VALUE } };
      }
      export const execute = (requests) => Promise.all(requests.map(answer));`,
+    extraConfig,
   );
   return {
     name,

@@ -11,6 +11,8 @@ import { createKnownRecords } from './known-records.ts';
 import { createModelLookups, type ModelLookups } from './model-lookup.ts';
 import { createPending } from './pending.ts';
 import { type ResendTimes, resendTimes } from './resend.ts';
+import { createCallerCache } from './response-cache/caller-cache.ts';
+import type { ResponseStore } from './response-cache/kept-answer.ts';
 
 export interface CallerLimits extends StreamLimits {
   /** Requests that wait for an answer at a time; one more is refused with 503. */
@@ -25,6 +27,8 @@ export interface CallerParts {
   readonly transport: Pick<Transport, 'largeTensors' | 'onInterruption'>;
   readonly directory: Directory<ModelRecord>;
   readonly limits: CallerLimits;
+  /** Where answers of models that allow it are kept; none are without it. */
+  readonly responses?: ResponseStore | undefined;
   /** When to send again. Absent: all roles are in this process and no message is ever lost. */
   readonly timing?: Timing | undefined;
   /** Large tensors pass through as their names: outcomes are handed out as they come, and requests may have such inputs. */
@@ -58,6 +62,8 @@ export interface Caller<T extends CarriedTensor = Tensor> {
   take(message: Message): boolean;
   /** What the user of a caller that carries does with the large tensors of answers once he has them. */
   readonly tensors: AnsweredTensors;
+  /** Tells owners now what they are told otherwise at the end of the turn: what was answered from the cache. */
+  tell(): void;
   /** Calls back once, when nothing waits any more. */
   whenIdle(callback: () => void): void;
   /** Requests without an outcome. */
@@ -112,6 +118,19 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
   });
   const unlisten = parts.transport.onInterruption(calls.interrupted);
 
+  const cache = createCallerCache({
+    clock,
+    mailbox,
+    directory,
+    models,
+    limits,
+    responses: parts.responses,
+    submit: (request, options) => calls.submit(request, undefined, options),
+  });
+
+  const whenIdle = (callback: () => void) =>
+    pending.whenEmpty(() => cache.whenEmpty(() => (pending.size === 0 ? callback() : whenIdle(callback))));
+
   const refusedStream = (error: ErrorInfo) => {
     const refused = createAnswerQueue(limits, () => {});
     refused.end({ ok: false, error });
@@ -124,12 +143,13 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
     coming,
     infer(request, options = {}) {
       const found = calls.admit(request, 'one');
-      return found.ok ? calls.submit(request, found.signature.sequence, options) : Promise.resolve(found);
+      if (!found.ok) return Promise.resolve(found);
+      return cache.infer(found, request, options) ?? calls.submit(request, found.signature.sequence, options);
     },
     inferStream(request, options = {}) {
       const found = calls.admit(request, 'any');
       if (!found.ok) return refusedStream(found.error);
-      return calls.stream(request, found.signature.sequence, options);
+      return cache.stream(found, request, options) ?? calls.stream(request, found.signature.sequence, options);
     },
     refusedStream,
     refusal(request) {
@@ -159,12 +179,14 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
       }
     },
     tensors: held ?? NO_TENSORS,
-    whenIdle: pending.whenEmpty,
+    tell: cache.tell,
+    whenIdle,
     get waiting() {
-      return pending.size;
+      return pending.size + cache.waiting;
     },
     close(outcome) {
       calls.close();
+      cache.close(outcome);
       pending.settleAll(outcome);
       held?.close();
       unwatch();

@@ -5,3 +5,6 @@ export { type AnsweredTensors, type Caller, type CallerLimits, type CallerParts,
 export { createLeaving, type LeaveSignal, type Leaving } from './leave-signal.ts';
 export { type ModelFound, type ModelLookup, type ModelLookups, versionRefusal } from './model-lookup.ts';
 export { type OpenCallerOptions, type OpenedCaller, openCaller } from './open-caller.ts';
+export type { ResponseStore } from './response-cache/kept-answer.ts';
+export { createLocalResponses } from './response-cache/local-responses.ts';
+export { createRedisResponses } from './response-cache/redis-responses.ts';

@@ -1,4 +1,4 @@
-import { closesEarly, type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
+import { cachesAnswers, closesEarly, type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
 import {
   type ErrorInfo,
   INT64_MAX,
@@ -19,6 +19,8 @@ export interface ModelFound {
   readonly version: string;
   /** Its owner is to hear of requests that begin to come. */
   readonly closesEarly: boolean;
+  /** Its answers may be kept and given again. */
+  readonly cachesAnswers: boolean;
   /** All READY versions, ascending. */
   readonly readyVersions: readonly string[];
 }
@@ -111,6 +113,7 @@ function recordView(record: ModelRecord): RecordView {
       signature,
       version,
       closesEarly: closesEarly(record.config),
+      cachesAnswers: cachesAnswers(record.config),
       readyVersions,
     };
     found.set(version, entry);

@@ -3,6 +3,7 @@ import { type CarriedTensor, type Message, type ProcessId, STOPPING, type Tensor
 import { type Clock, type Log, newProcessId } from '@nereid/runtime';
 import type { Directory, Timing, Transport } from '@nereid/transport';
 import { type Caller, type CallerLimits, createCaller } from './caller.ts';
+import type { ResponseStore } from './response-cache/kept-answer.ts';
 
 export interface OpenCallerOptions {
   readonly clock: Clock;
@@ -10,6 +11,8 @@ export interface OpenCallerOptions {
   readonly transport: Transport;
   readonly directory: Directory<ModelRecord>;
   readonly limits: CallerLimits;
+  /** As of a Caller. */
+  readonly responses?: ResponseStore | undefined;
   /** As of a Caller. */
   readonly timing?: Timing | undefined;
   /** As of a Caller. */

@@ -1,4 +1,11 @@
-import { backendSettings, metricsAddress, type Options, readTraceConfig, resourceLimits } from '@nereid/config';
+import {
+  backendSettings,
+  metricsAddress,
+  type Options,
+  readCacheConfig,
+  readTraceConfig,
+  resourceLimits,
+} from '@nereid/config';
 import type { Log, LogControl } from '@nereid/runtime';
 import type { GrpcOptions, HttpOptions, ServerOptions } from '@nereid/server';
 
@@ -60,6 +67,7 @@ export function serverOptions(
   const searchPath = env.PATH ?? '';
   // Checked with the other options.
   const traces = readTraceConfig(options, env);
+  const cache = readCacheConfig(options, env);
   return {
     id: options.id,
     modelRepositories: options.modelRepository,
@@ -73,6 +81,7 @@ export function serverOptions(
     modelLoadThreads: options.modelLoadThreadCount,
     rateLimit: options.rateLimit,
     rateLimitResources: resourceLimits(options.rateLimitResource),
+    ...(cache.ok && cache.value !== undefined ? { cache: cache.value } : {}),
     backendConfig: backendSettings(options.backendConfig),
     ...(options.redisUrl === '' ? { privateRedis: { dataDirectory: options.dataDir, searchPath } } : { redis }),
     jobPrefix: options.jobPrefix,

@@ -46,7 +46,7 @@ const eventLoop = inert('HTTP', GATEWAY, 'the HTTP server has one thread and a p
 const grpcThreads = inert('gRPC', GATEWAY, 'the gRPC server has one thread, a port of its own and no pools');
 const gauges = inert('Metrics', EVERY_ROLE, 'metrics of processors and GPUs are not there yet');
 const metricsConfig = inert('Metrics', EVERY_ROLE, 'latency histograms and summaries are not there yet');
-const cache = inert('Models', GATEWAY, 'the response cache is not there yet');
+const caches = inert('Models', EVERY_ROLE, 'caches are part of the server, not libraries in a folder');
 const pools = inert(
   'Hardware',
   MODEL_ROLES,
@@ -61,9 +61,7 @@ export const inertSchema = z.strictObject({
   modelNamespacing: loading.boolean(false, 'Let repositories hold models of the same name.'),
   repoagentDirectory: agents.text('/opt/tritonserver/repoagents', 'Where repository agents stand.'),
   backendDirectory: libraries.text('/opt/tritonserver/backends', 'Where backends stand.'),
-  cacheConfig: cache.repeated('<cache>,<key>=<value>', 'A setting of the response cache.'),
-  cacheDirectory: cache.text('/opt/tritonserver/caches', 'Where cache implementations stand.'),
-  responseCacheByteSize: cache.integer(0, 'Deprecated: the size of the response cache.', { agrees: '0' }),
+  cacheDirectory: caches.text('/opt/tritonserver/caches', 'Where cache implementations stand.'),
 
   reuseHttpPort: eventLoop.boolean(false, 'Let several servers listen on the HTTP port.'),
   httpThreadCount: eventLoop.integer(8, 'Threads that serve HTTP.'),

@@ -28,6 +28,13 @@ export {
   type TensorSignature,
 } from './model-signature.ts';
 export { backendSettings, DEFAULTS, metricsAddress, type Options, TIME_SCALE_MAX, TIME_SCALE_MIN } from './options.ts';
+export {
+  CACHE_ANSWER_MS_MAX,
+  CACHE_TTL_S_MAX,
+  type CacheConfig,
+  type CacheRedis,
+  readCacheConfig,
+} from './options-cache.ts';
 export { GRPC_COMPRESSION_LEVELS, GRPC_DEFAULTS } from './options-grpc.ts';
 export { HOST_POLICY_FORM, type HostPolicy, readCores, readHostPolicies } from './options-hardware.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';

@@ -29,6 +29,8 @@ export const LIMITS = {
   mailbox_messages_max: 65_536,
   mailbox_bytes_max: 1_073_741_824,
   blob_bytes_max: 1_073_741_824,
+  cache_entry_bytes_max: 16_777_216,
+  cache_insert_bytes_max: 67_108_864,
   kept_bytes_max: 1_073_741_824,
   config_bytes_max: 4_194_304,
   labels_bytes_max: 16_777_216,
@@ -94,6 +96,9 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
     'Bytes of large tensors that one process has put down for others to fetch; more are refused as a full queue.',
   kept_bytes_max:
     'Bytes of outputs that one worker keeps in its memory for the next steps of ensembles; beyond it they travel as other large tensors do.',
+  cache_entry_bytes_max: 'An answer that is kept in Redis by `--cache-config=redis`; a larger one is not kept.',
+  cache_insert_bytes_max:
+    'Bytes of answers that one process has on their way to be kept in Redis; what comes beyond is not kept.',
   config_bytes_max: 'A `config.pbtxt`, or the config text of a message.',
   labels_bytes_max: 'A labels file.',
   models_max: 'Models over all repositories.',

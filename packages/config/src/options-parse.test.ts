@@ -77,6 +77,8 @@ describe('forms of a flag', () => {
       exitOnError: true,
       exitTimeoutSecs: 30,
       rateLimit: 'off',
+      cacheConfig: [],
+      responseCacheByteSize: 0,
       rateLimitResource: [],
       strictReadiness: true,
       modelRepository: ['/models'],
@@ -488,8 +490,19 @@ describe('warnings', () => {
       ],
     ],
     [
-      { argv: [REPOSITORY, '--cache-config=a,b=c', '--cache-config=d,e=f'] },
-      ['--cache-config has no effect in this version: the response cache is not there yet'],
+      { argv: [REPOSITORY, '--metrics-config=a=c', '--metrics-config=d=f'] },
+      ['--metrics-config has no effect in this version: latency histograms and summaries are not there yet'],
+    ],
+    [
+      { argv: [REPOSITORY, '--response-cache-byte-size=1024', '--cache-directory=/caches'] },
+      [
+        '--response-cache-byte-size is deprecated: use --cache-config=local,size=<bytes>',
+        '--cache-directory has no effect in this version: caches are part of the server, not libraries in a folder',
+      ],
+    ],
+    [
+      { argv: [REPOSITORY, '--cache-config=redis,host=h', '--cache-config=redis,pool_size=4'] },
+      ['--cache-config=redis,pool_size has no effect: one connection carries all look-ups'],
     ],
     [
       { argv: [REPOSITORY, '--rate-limit-resource=R:1'] },

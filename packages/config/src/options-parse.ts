@@ -4,6 +4,7 @@ import { argumentTexts, environmentTexts, type FlagTexts, fileTexts } from './fl
 import { environmentName, FLAGS, type Flag, isReadBy, roleFallback } from './flag-table.ts';
 import { readFlag } from './flag-value.ts';
 import { type Options, optionsConflict, optionsSchema } from './options.ts';
+import { readCacheConfig } from './options-cache.ts';
 
 export interface OptionSources {
   /** The arguments after the command. */
@@ -156,6 +157,8 @@ function finish(
   if (options.rateLimit === 'off' && options.rateLimitResource.length > 0) {
     warnings.push('--rate-limit-resource has no effect without --rate-limit=execution_count: nothing is limited');
   }
+  const cache = readCacheConfig(options);
+  if (cache.ok) warnings.push(...cache.warnings);
   return { ok: true, options, warnings };
 }
 

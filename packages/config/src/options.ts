@@ -18,6 +18,7 @@ import {
 } from './flag-meta.ts';
 import { LIMITS } from './limits.ts';
 import { listenersConflict } from './listeners-conflict.ts';
+import { cacheOptions, readCacheConfig } from './options-cache.ts';
 import { grpcConflict, grpcOptions } from './options-grpc.ts';
 import { hardwareOptions } from './options-hardware.ts';
 import { httpConflict, httpOptions } from './options-http.ts';
@@ -163,6 +164,7 @@ export const optionsSchema = z.strictObject({
       'This worker holds only the models whose names match one of these (`*` any text, `?` one character); all without it. Repeat it for several.',
   }),
   ...rateOptions,
+  ...cacheOptions,
 
   redisUrl: z
     .string()
@@ -322,6 +324,8 @@ export function optionsConflict(options: Options, role?: FlagRole): string | und
   if (ofListeners !== undefined) return ofListeners;
   const traces = readTraceConfig(options);
   if (!traces.ok) return traces.error;
+  const cache = readCacheConfig(options);
+  if (!cache.ok) return cache.error;
   if (role !== 'worker' && isClusterUrl(options.redisUrl) && !hasHashTag(options.jobPrefix)) {
     return `--job-prefix=${options.jobPrefix} has no hash tag, so that a Redis Cluster cannot keep a queue in one place: give e.g. --job-prefix='{bull-%m}'`;
   }

@@ -12,7 +12,7 @@ import {
   timing,
 } from '@nereid/transport';
 import { createConditions } from './conditions.ts';
-import { createEnsembleCalls, type EnsembleCalls } from './ensemble-calls.ts';
+import { createEnsembleCalls, type EnsembleCalls, type EnsembleCallsParts } from './ensemble-calls.ts';
 import { createIntake, type Intake } from './intake.ts';
 import { createJobIntake, type JobIntake } from './job-intake.ts';
 import { createLeaseLook } from './lease-look.ts';
@@ -60,6 +60,7 @@ export interface CoordinatorParts {
   readonly jobs?: JobQueues | undefined;
   /** Where what was counted outlives its owner; without it each owner counts from 0. */
   readonly totals?: KeptTotals | undefined;
+  readonly responses?: EnsembleCallsParts['responses'];
   readonly options: CoordinatorOptions;
   /**
    * When to look for free leases and to ask after what is out. Absent: all roles are in this process,

@@ -1,4 +1,4 @@
-import { type OpenedCaller, openCaller } from '@nereid/caller';
+import { type OpenedCaller, openCaller, type ResponseStore } from '@nereid/caller';
 import { LIMITS, type ModelRecord } from '@nereid/config';
 import type { CarriedTensor, ProcessId } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
@@ -9,6 +9,8 @@ export interface EnsembleCallsParts {
   readonly log: Log;
   readonly transport: Transport;
   readonly directory: Directory<ModelRecord>;
+  /** Where answers of steps are kept; none are without it. */
+  readonly responses?: ResponseStore | undefined;
   readonly timing: Timing | undefined;
 }
 
@@ -35,10 +37,17 @@ export function createEnsembleCalls(parts: EnsembleCallsParts): EnsembleCalls {
   };
 }
 
-function open({ clock, log, transport, directory, timing }: EnsembleCallsParts): OpenedCaller<CarriedTensor> {
+function open({
+  clock,
+  log,
+  transport,
+  directory,
+  responses,
+  timing,
+}: EnsembleCallsParts): OpenedCaller<CarriedTensor> {
   const { requests_pending_max, stream_unread_chunks_max, stream_unread_bytes_max } = LIMITS;
   const limits = { requests_pending_max, stream_unread_chunks_max, stream_unread_bytes_max };
-  const caller = openCaller({ clock, log, transport, directory, timing, carries: true, limits });
+  const caller = openCaller({ clock, log, transport, directory, responses, timing, carries: true, limits });
   caller.registered.catch((error) => log.warn({ err: error, id: caller.id }, 'the directory was not told'));
   return caller;
 }

@@ -113,7 +113,9 @@ describe('workers', () => {
   });
 
   test('what this version does not serve fails the load also without any worker, and no worker changes that', async () => {
-    const { made, start } = unstartedCluster([fakeModel('m', 'model_repository_agents { agents { name: "checksum" } }')]);
+    const { made, start } = unstartedCluster([
+      fakeModel('m', 'model_repository_agents { agents { name: "checksum" } }'),
+    ]);
     expect((await start()).map(({ error }) => error.message)).toEqual([expect.stringContaining('Unsupported')]);
     const worker = await made.worker();
     await settle();

@@ -6,6 +6,7 @@ import {
   type LeaveSignal,
   type ModelFound,
   type ModelLookup,
+  type ResponseStore,
   type StreamedAnswer,
 } from '@nereid/caller';
 import type { ModelRecord } from '@nereid/config';
@@ -31,6 +32,8 @@ export interface GatewayOptions {
   readonly directory: Directory<ModelRecord>;
   readonly log: Log;
   readonly limits: CallerLimits;
+  /** Where answers of models that allow it are kept; none are without it. */
+  readonly responses?: ResponseStore | undefined;
   /** True (the default): ready only while every model is and, with roles apart, a coordinator lives. False: ready from the start until it stops. */
   readonly strictReadiness?: boolean;
   /** Told of each request while anything is traced. */
@@ -98,11 +101,20 @@ export function createGateway(options: GatewayOptions): Gateway {
   const mailbox = transport.open(id, (messages) => {
     for (const message of messages) take(message);
   });
-  const caller = createCaller({ id, clock, mailbox, transport, directory, limits, timing: options.timing });
+  const caller = createCaller({
+    id,
+    clock,
+    mailbox,
+    transport,
+    directory,
+    limits,
+    responses: options.responses,
+    timing: options.timing,
+  });
   const { models } = caller;
   const questions = createOwnerQuestions({ id, clock, mailbox, directory, models });
   const asking = { clock, directory, models, questions, wait_ms: caller.times.ownerless_wait_ms };
-  const statistics = createStatistics(asking);
+  const statistics = createStatistics({ ...asking, tell: caller.tell });
   const sequences = createSequences(asking);
   let started = false;
   let stopping = false;

@@ -32,6 +32,8 @@ export interface StatisticsParts {
   readonly directory: Directory<ModelRecord>;
   readonly models: Pick<ModelLookups, 'find'>;
   readonly questions: OwnerQuestions;
+  /** Tells owners first what this gateway has for them to count. */
+  readonly tell: () => void;
   /** How long a caller waits, in all. */
   readonly wait_ms: number;
 }
@@ -92,6 +94,7 @@ export function createStatistics(parts: StatisticsParts): Statistics {
       const wanted = name === '' ? all() : chosen(name, version);
       if (!wanted.ok) return wanted;
       calls++;
+      parts.tell();
       try {
         const answer = await askAll(wanted.value);
         if (!answer.ok || name === '' || answer.value.length > 0) return answer;

@@ -1,4 +1,6 @@
 import {
+  CACHE_ANSWER_MS_MAX,
+  CACHE_TTL_S_MAX,
   GRPC_COMPRESSION_LEVELS,
   HOST_POLICY_FORM,
   LIMITS,
@@ -34,6 +36,7 @@ export function checkServerOptions(options: ServerOptions): void {
   if (loadModels !== undefined && !isTexts(loadModels)) throw wrong('loadModels', 'an array of names');
   checkCluster(options);
   checkRateLimit(options);
+  checkCache(options);
   checkHardware(options);
   for (const name of BOOLEANS) {
     if (options[name] !== undefined && typeof options[name] !== 'boolean') throw wrong(name, 'true or false');
@@ -113,6 +116,18 @@ function checkRateLimit({ rateLimit, rateLimitResources = [] }: ServerOptions): 
     checkInteger('rateLimitResources.count', count ?? Number.NaN, 0, RESOURCES_MAX);
     checkInteger('rateLimitResources.device', device, 0, RESOURCES_MAX);
   }
+}
+
+function checkCache({ cache }: ServerOptions): void {
+  if (cache === undefined) return;
+  if (cache?.kind !== 'local' && cache?.kind !== 'redis') throw wrong('cache', "an object of kind 'local' or 'redis'");
+  checkInteger('cache.ttl_s', cache.ttl_s ?? Number.NaN, cache.kind === 'local' ? 0 : 1, CACHE_TTL_S_MAX);
+  if (cache.kind === 'local') {
+    checkInteger('cache.bytes_max', cache.bytes_max ?? Number.NaN, 1, Number.MAX_SAFE_INTEGER);
+    return;
+  }
+  checkInteger('cache.answer_ms', cache.answer_ms ?? Number.NaN, 1, CACHE_ANSWER_MS_MAX);
+  if (cache.redis !== undefined && !isTexts([cache.redis?.url])) throw wrong('cache.redis', 'an object with a url');
 }
 
 function isTexts(value: unknown): boolean {

@@ -1,3 +1,4 @@
+import type { ResponseStore } from '@nereid/caller';
 import { DEFAULTS, type ModelRecord } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import {
@@ -12,6 +13,7 @@ import {
 } from '@nereid/runtime';
 import { type RedisConnector, timing } from '@nereid/transport';
 import { openLocalLane, openRedisLane, REDIS_UNUSABLE } from './lane.ts';
+import { openResponses } from './open-responses.ts';
 import { openPrivateRedis } from './private-redis.ts';
 import type { Shared } from './roles.ts';
 import type { RedisOptions, ServerOptions } from './server-options.ts';
@@ -66,6 +68,7 @@ async function processParts(name: string, options: ServerOptions, lifecycle: Lif
     (opened) => opened.close(),
   );
   followSettings(lane.directory, options, log);
+  const responses = await addResponses(options, lane.connector, { clock, log, name, lifecycle, redis });
   let untilUs: number | undefined;
   return {
     shared: {
@@ -73,6 +76,7 @@ async function processParts(name: string, options: ServerOptions, lifecycle: Lif
       log,
       transport: lane.transport,
       directory: lane.directory,
+      ...(responses === undefined ? {} : { responses }),
       ...(times === undefined ? {} : { timing: times }),
     },
     models: () => lane.directory.records().toSorted((a, b) => (a.name < b.name ? -1 : 1)),
@@ -85,6 +89,25 @@ async function processParts(name: string, options: ServerOptions, lifecycle: Lif
       return lifecycle.stop();
     },
   };
+}
+
+async function addResponses(
+  { cache }: ServerOptions,
+  connector: RedisConnector | undefined,
+  parts: {
+    readonly clock: Clock;
+    readonly log: Log;
+    readonly name: string;
+    readonly lifecycle: Lifecycle;
+    readonly redis: RedisOptions | undefined;
+  },
+): Promise<ResponseStore | undefined> {
+  if (cache === undefined) return undefined;
+  return parts.lifecycle.add(
+    'response cache',
+    async () => openResponses(cache, { ...parts, connector, prefix: parts.redis?.prefix }),
+    async (store) => store.close(),
+  );
 }
 
 /** The private Redis, where a server by itself is to send its messages through one; its jobs are there too then. */

@@ -1,4 +1,6 @@
 /** Each role as it is started in a process, alone or with the others; the process stops it. */
+
+import type { ResponseStore } from '@nereid/caller';
 import { DEFAULTS, LIMITS, LOAD_FAILED, type ModelRecord, readHostPolicies } from '@nereid/config';
 import { type Coordinator, createCoordinator, type LoadFailure } from '@nereid/coordinator';
 import {
@@ -41,6 +43,8 @@ export interface Shared {
   readonly log: Log;
   readonly transport: Transport;
   readonly directory: Directory<ModelRecord>;
+  /** Where answers of models that allow it are kept; absent where none are. */
+  readonly responses?: ResponseStore;
   /** Absent where all roles are in this process and no message is ever lost. */
   readonly timing?: Timing;
 }
@@ -127,6 +131,7 @@ export function addCoordinator(
       options: {
         controlMode: options.modelControlMode ?? 'none',
         rateLimit: options.rateLimit === 'execution_count',
+        responseCache: options.cache !== undefined,
         ...(options.loadModels === undefined ? {} : { loadModels: options.loadModels }),
         ...(options.modelLoadThreads === undefined ? {} : { modelLoadThreads: options.modelLoadThreads }),
       },

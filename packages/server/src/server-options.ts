@@ -1,4 +1,4 @@
-import type { GRPC_COMPRESSION_LEVELS, ResourceLimit, TraceConfig } from '@nereid/config';
+import type { CacheConfig, GRPC_COMPRESSION_LEVELS, ResourceLimit, TraceConfig } from '@nereid/config';
 import type { ConnectionRules } from '@nereid/gateway';
 import type { Log, LogControl } from '@nereid/runtime';
 
@@ -85,6 +85,8 @@ export interface ServerOptions {
   readonly rateLimit?: 'off' | 'execution_count';
   /** How much there is of each resource; without any as much as the greediest instance needs. */
   readonly rateLimitResources?: readonly ResourceLimit[];
+  /** Where answers of models with `response_cache` are kept; none are without it. The same in all processes of a cluster. */
+  readonly cache?: CacheConfig;
   /** By backend name, '' for all: key to value. */
   readonly backendConfig?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The server's name in its metadata, `triton` by default as there. */

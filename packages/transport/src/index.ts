@@ -15,6 +15,7 @@ export { messageBytes } from './message-bytes.ts';
 export { checkJobKeys, checkRedis, type RedisCheck, type RedisCheckOptions } from './redis-checks.ts';
 export {
   connectRedis,
+  isRefusal,
   type RedisClient,
   type RedisConnection,
   type RedisConnector,

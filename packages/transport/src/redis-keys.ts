@@ -36,6 +36,14 @@ const KEY_TABLE = {
     ttl: '3 × registration; renewed by the sender of a request while it waits',
     deletedBy: 'a request’s: its sender, at the outcome; an answer’s: its reader, by reading',
   },
+  response: {
+    pattern: 'cache:{id}',
+    kind: 'string',
+    holds:
+      'one kept answer of a model with `response_cache`, where `--cache-config=redis`; the id is a hash of its request',
+    ttl: '`ttl_s` of `--cache-config`, an hour by default',
+    deletedBy: 'nobody; it runs out',
+  },
   directoryMeta: {
     pattern: 'dir:{all}:meta',
     kind: 'hash',

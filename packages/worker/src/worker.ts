@@ -1,4 +1,4 @@
-import type { CallerLimits } from '@nereid/caller';
+import type { CallerLimits, ResponseStore } from '@nereid/caller';
 import type { ExpandedInstance, ModelRecord, ResourceLimit } from '@nereid/config';
 import type { Message, ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, newProcessId, type Timer } from '@nereid/runtime';
@@ -40,6 +40,8 @@ export interface WorkerOptions {
   readonly rateLimit?: RateLimitOptions | undefined;
   /** `--model-load-thread-count`: instances that load at the same time. */
   readonly loadsMax: number;
+  /** Where answers to calls of its models are kept; none are without it. */
+  readonly responses?: ResponseStore | undefined;
   /** LIMITS. */
   readonly limits: WorkerLoopOptions['limits'] & CallerLimits;
   /** How often it looks after its registration. Absent: registrations never lapse. */
@@ -117,7 +119,7 @@ export function createWorker(options: WorkerOptions): Worker {
           shared: options.rateLimit.shared ?? createLocalResources(),
           id: () => mailbox.id,
         });
-  const calls = createWorkerCaller({ clock, log, transport, directory, limits, timing });
+  const calls = createWorkerCaller({ clock, log, transport, directory, limits, timing, responses: options.responses });
   const loop = createWorkerLoop(
     {
       clock,
