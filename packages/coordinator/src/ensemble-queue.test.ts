@@ -184,6 +184,28 @@ describe('a decoupled step', () => {
   });
 });
 
+describe('the bound and a decoupled step', () => {
+  test('a run that is cancelled while a call waits gives its places back', async () => {
+    const decoupled = { a: 'model_transaction_policy { decoupled: true }' };
+    const { gateway, worker } = await started(['A>a>x', 'x>b>B'], 'max_inflight_requests: 1', ['B'], decoupled);
+    const id = gateway.infer(request());
+    await settle();
+    worker.part(0, 0);
+    worker.part(0, 1);
+    worker.part(0, 2);
+    await settle();
+    expect(runningAt(worker)).toEqual(['a', 'b']);
+    gateway.cancel('e', id);
+    await settle();
+    await finish(worker, 'cancelled');
+    await finish(worker, 'cancelled');
+    expect(gateway.outcome(id)).toBe('CANCELLED: Request cancelled');
+    gateway.infer(request());
+    await settle();
+    expect(runningAt(worker)).toEqual(['a']);
+  });
+});
+
 describe('sequences', () => {
   test('a request that may have run before is not run again', async () => {
     const { gateway, worker } = await started(['A>a>B']);

@@ -67,8 +67,10 @@ interface StepCall {
   readonly inputs: ReadonlyMap<string, CarriedTensor>;
   readonly leaving: Leaving;
   readonly go: () => void;
-  /** Once it has passed the gate. */
+  /** Once it has passed the gate, or is withdrawn from it. */
   readonly sent: Promise<void>;
+  /** Whoever waits for `sent` goes on. */
+  readonly pass: () => void;
 }
 
 export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner {
@@ -156,6 +158,7 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
         inputs,
         leaving: createLeaving(),
         sent,
+        pass: () => pass(),
         go() {
           pass();
           ask(made);
@@ -236,6 +239,7 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
 
     const withdraw = (waiting: StepCall | undefined): boolean => {
       if (waiting === undefined || !gates.withdraw(waiting)) return false;
+      waiting.pass();
       // Not within the rule's step.
       queueMicrotask(() => void hear(waiting, { ok: false, error: CANCELLED }, true, undefined));
       return true;
@@ -261,7 +265,8 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
       const running = [...calls.values()];
       calls.clear();
       for (const each of running) {
-        if (!gates.withdraw(each)) each.leaving.leave('the run of its ensemble has ended');
+        if (gates.withdraw(each)) each.pass();
+        else each.leaving.leave('the run of its ensemble has ended');
       }
       letGo([...held.values()]);
     };
