@@ -68,7 +68,7 @@ export function workerFigures(worker: Worker): RoleFigures {
     role: 'worker',
     held: () => {
       const { batches, requests } = worker.counters();
-      return { batches, requests };
+      return { batches, requests, kept_bytes: worker.keptBytes };
     },
     refused: () => worker.refusedMessages,
   };

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { createCombinedTransport } from './combined-transport.ts';
 import { createLocalTransport } from './local-transport.ts';
 import { mailboxContract } from './mailbox-contract.ts';
-import { forEachTensor } from './message-tensors.ts';
+import { forEachTensor, withTensors } from './message-tensors.ts';
 import { keys, messageSink, ROOMY, useRedisLane } from './redis-transport-fixture.ts';
 import { sampleInfer, sampleMessage } from './sample-messages.ts';
 
@@ -36,6 +36,25 @@ test('a request from another process has its data once it reaches a worker of th
   await batches.until(() => batches.messages.length === 2);
   expect(batches.messages.map((message) => message.kind === 'execute' && message.batch)).toEqual([sample.batch, 9]);
   expect(dataOf(batches.messages[0])).toEqual(dataOf(sent));
+  await here.close();
+});
+
+test.each(['wk-1', 'wk-2'])('what a worker keeps goes by its name to %s, of this process or another', async (to) => {
+  const here = createCombinedTransport(createLocalTransport(ROOMY), lane.makeTransport({ name: 'test:here' }));
+  const remote = lane.makeTransport({ name: 'test:there' });
+  const batches = messageSink();
+  const coordinator = here.open('co-1', () => {});
+  here.open('wk-1', batches.receive);
+  remote.open('wk-2', batches.receive);
+  await lane.admin.ready();
+  await expect.poll(() => lane.admin.client.exists(keys.mailboxOpen(to))).toBe(1);
+  const batch = withTensors(sampleMessage('execute'), ({ name }) => ({
+    ...{ name, datatype: 'UINT8', shape: [4] },
+    blob: { place: 'worker', id: 'wk-3-7', bytes: 4 },
+  }));
+  coordinator.send(to, batch);
+  await batches.until(() => batches.messages.length === 1);
+  expect(batches.messages).toEqual([batch]);
   await here.close();
 });
 
