@@ -32,10 +32,16 @@ export function createRedisBlobs(connection: RedisConnection, keys: RedisKeys, c
     if (!connection.isReady) await answeredWithin(connection.ready(), CONNECT_MS_MAX, clock);
   };
 
-  /** For what needs no answer: a blob that stays runs out by itself. */
+  /**
+   * For what needs no answer: a blob that stays runs out by itself. Who only passes names on has no connection yet when
+   * it renews or deletes its first one.
+   */
   const tell = (ids: readonly string[], command: (client: RedisClient, key: string) => Promise<unknown>) => {
-    if (!connection.isReady) return;
-    for (const id of ids) command(connection.client, keys.blob(id)).catch(() => {});
+    const send = () => {
+      for (const id of ids) command(connection.client, keys.blob(id)).catch(() => {});
+    };
+    if (connection.isReady) send();
+    else if (ids.length > 0) connected().then(send, () => {});
   };
 
   return {
