@@ -4,7 +4,7 @@ import { becomesReady } from '../deploy/setup/ready.mjs';
 import { runCli } from './command.mjs';
 import { startPrivateRedis } from './private-redis.mjs';
 
-const READY_LIMIT_MS = 60_000;
+const READY_LIMIT_MS = 110_000;
 const METRICS_AT = /Started Metrics Service at \S+:(\d+)/;
 const HTTP_AT = /Started HTTPService at \S+:(\d+)/;
 const GRPC_AT = /Started GRPCInferenceService at \S+:(\d+)/;

@@ -32,6 +32,8 @@ const RATES = {
 export const ASK_SAMPLE = {
   magika: askMagika,
   minilm: askMinilm,
+  minilm_embedding: askEmbedding,
+  ocr_line: askLine,
   ocr_page: askPage,
   silero_vad: askSilero,
 };
@@ -80,6 +82,31 @@ async function askMinilm(infer, url) {
     `minilm: "${NAPS.text}" is near "${COUCH.text}" (${near.toFixed(2)}), not "${RATES.text}" (${far.toFixed(2)}); again:`,
     curlWithFile(url, 'minilm', { inputs }),
   ];
+}
+
+/** Texts in, vectors out: tokenizer, minilm and pooling are steps of an ensemble. */
+async function askEmbedding(infer, url) {
+  const texts = [NAPS, COUCH, RATES].map(({ text }) => text);
+  const asking = (data) => ({ inputs: [{ name: 'TEXT', shape: [data.length, 1], datatype: 'BYTES', data }] });
+  const outputs = await infer('minilm_embedding', asking(texts));
+  const all = outputs.get('EMBEDDING')?.data ?? [];
+  const [one, similar, unrelated] = texts.map((_, row) => all.slice(row * EMBEDDING_SIZE, (row + 1) * EMBEDDING_SIZE));
+  const near = cosine(one, similar);
+  const far = cosine(one, unrelated);
+  if (!(near > SIMILAR_MIN && far < UNRELATED_MAX))
+    throw new SetupError(`minilm_embedding gave cosines ${near}, ${far}`);
+  return [
+    `minilm_embedding: the same from texts (${near.toFixed(2)} and ${far.toFixed(2)}); one vector:`,
+    `  curl -s ${url}/v2/models/minilm_embedding/infer -d '${JSON.stringify(asking(texts.slice(0, 1)))}'`,
+    `  a search by meaning: node examples/search.mjs ${url}`,
+  ];
+}
+
+async function askLine(infer, url) {
+  const request = { inputs: [{ ...pictureOf('line.png'), shape: [1, 1] }] };
+  const text = (await infer('ocr_line', request)).get('TEXT')?.data?.[0];
+  if (text !== LINE_TEXT) throw new SetupError(`ocr_line read "${text}"`);
+  return [`ocr_line: examples/line.png says "${text}"; again:`, curlWithFile(url, 'ocr_line', request)];
 }
 
 /** A model that calls others, as many times as it finds lines. */

@@ -8,6 +8,7 @@ const TOKENIZER_PARTS = {
   modules: ['minilm/tokenizer.mjs'],
   packages: ['@huggingface/tokenizers'],
 };
+const EMBEDDING_PARTS = { config: 'minilm/minilm_embedding.pbtxt' };
 const POOLING_PARTS = { config: 'minilm/minilm_pooling.pbtxt', modules: ['minilm/pooling.mjs'] };
 
 const TOKENIZER_NOTICE = `tokenizer.json is a copy of the one of the sample model minilm, whose NOTICE says where it is from.
@@ -35,4 +36,13 @@ export const MINILM_POOLING = {
   pins: [],
   files: modelSources(POOLING_PARTS),
   make: ({ model }) => writeModel(model, POOLING_PARTS),
+};
+
+/** Texts to vectors: an ensemble of the tokenizer, `minilm` and the pooling. */
+export const MINILM_EMBEDDING = {
+  name: 'minilm_embedding',
+  needs: ['minilm', 'minilm_tokenizer', 'minilm_pooling'],
+  pins: [],
+  files: modelSources(EMBEDDING_PARTS),
+  make: ({ model }) => writeModel(model, EMBEDDING_PARTS),
 };

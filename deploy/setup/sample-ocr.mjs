@@ -81,6 +81,12 @@ export const OCR_TEXT = {
   needs: ['ocr_recogniser'],
 };
 
+/** Pictures of lines to texts: an ensemble of the three. */
+export const OCR_LINE = {
+  ...ocrSample('ocr_line', { config: 'ocr/ocr_line.pbtxt' }, []),
+  needs: ['ocr_line_image', 'ocr_recogniser', 'ocr_text'],
+};
+
 /** Pages to texts with their boxes: calls the detector, and the recogniser for each line. */
 export const OCR_PAGE = {
   ...ocrSample(

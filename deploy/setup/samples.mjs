@@ -4,10 +4,10 @@ import { CACHE, SAMPLES, setting } from './checkout.mjs';
 import { SetupError } from './command.mjs';
 import { say } from './progress.mjs';
 import { ensurePython } from './python.mjs';
-import { MINILM_POOLING, MINILM_TOKENIZER } from './sample-embedding.mjs';
+import { MINILM_EMBEDDING, MINILM_POOLING, MINILM_TOKENIZER } from './sample-embedding.mjs';
 import { MAGIKA } from './sample-magika.mjs';
 import { MINILM } from './sample-minilm.mjs';
-import { OCR_DETECTOR, OCR_LINE_IMAGE, OCR_PAGE, OCR_RECOGNISER, OCR_TEXT } from './sample-ocr.mjs';
+import { OCR_DETECTOR, OCR_LINE, OCR_LINE_IMAGE, OCR_PAGE, OCR_RECOGNISER, OCR_TEXT } from './sample-ocr.mjs';
 import { SILERO } from './sample-silero.mjs';
 import { hashOf, isStamped, writeStamp } from './stamp.mjs';
 
@@ -21,10 +21,12 @@ const SAMPLE_MODELS = [
   MINILM,
   MINILM_TOKENIZER,
   MINILM_POOLING,
+  MINILM_EMBEDDING,
   OCR_DETECTOR,
   OCR_RECOGNISER,
   OCR_LINE_IMAGE,
   OCR_TEXT,
+  OCR_LINE,
   OCR_PAGE,
 ];
 

@@ -6,6 +6,9 @@ import { freePorts } from '../free-ports.mjs';
 import { readAnswer, SIMPLE_SUM } from './requests.ts';
 import { isPortFree } from './serve.ts';
 
+/** All samples are loaded and asked. */
+const SAMPLES_LIMIT_MS = 120_000;
+
 let started: Command | undefined;
 
 afterEach(() => {
@@ -35,7 +38,7 @@ test('it answers, shows the line that repeats the answer, and a signal frees the
   started.process.kill('SIGTERM');
   expect(await started.ended).toMatchObject({ code: 0 });
   for (const port of ports) expect(await isPortFree(port), `port ${port}`).toBe(true);
-});
+}, SAMPLES_LIMIT_MS);
 
 test('a repository of the caller takes the place of ours', async () => {
   const { flags } = await portFlags();
