@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type JavaScriptOptions, linesIn, type ModelFolder } from './model-folder.ts';
+import { linesIn, type ModelFolder } from './model-folder.ts';
 
 /** A model that keeps each request until it is opened, or, unless it is deaf, until the request is cancelled. */
 export interface GatedModel {
@@ -14,15 +14,7 @@ export interface GatedModel {
 }
 
 /** Adds one to the folder; it gives its input VALUE back. */
-export function addGated(
-  folder: ModelFolder,
-  name: string,
-  {
-    deaf = false,
-    config = '',
-    ...options
-  }: JavaScriptOptions & { readonly deaf?: boolean; readonly config?: string } = {},
-): GatedModel {
+export function addGated(folder: ModelFolder, name: string, { deaf = false } = {}, extraConfig = ''): GatedModel {
   const file = (kind: string) => join(folder.path, `${name}.${kind}`);
   const values = (kind: string) => linesIn(file(kind)).map(Number);
   folder.addJavaScript(
@@ -37,8 +29,7 @@ export function addGated(
        return { outputs: { VALUE } };
      }
      export const execute = (requests) => Promise.all(requests.map(answer));`,
-    config,
-    options,
+    extraConfig,
   );
   return {
     name,

@@ -170,8 +170,8 @@ function anyEpochWillDo(transport: Transport): Transport {
         return message;
       },
       received(message) {
-        const epoch = own.get(message.model);
         const meant = message.kind === 'infer' || message.kind === 'cancel';
+        const epoch = meant ? own.get(message.model) : undefined;
         return [meant && epoch !== undefined ? { ...message, epoch } : message];
       },
     };

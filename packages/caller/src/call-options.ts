@@ -1,5 +1,6 @@
 import type { BatchTiming, MissingMessage } from '@nereid/protocol';
 import type { BytesInFlight } from './bytes-in-flight.ts';
+import type { CallMark } from './call-notes.ts';
 import type { LeaveSignal } from './leave-signal.ts';
 
 /** How a request is called for, beside what it says itself. */
@@ -10,6 +11,8 @@ export interface CallOptions {
   readonly msLeft?: number;
   /** Of a stream: unread answers count in it. */
   readonly inFlight?: BytesInFlight | undefined;
+  /** By which door it came; gets the request's token. Of inner calls there is none. */
+  readonly mark?: CallMark | undefined;
   /** Told the times of its batch just before its last outcome; of an inner call whose model has run. */
   readonly timed?: ((timing: BatchTiming) => void) | undefined;
   /**

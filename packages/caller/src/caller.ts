@@ -1,8 +1,18 @@
 import type { ModelRecord } from '@nereid/config';
-import type { CarriedTensor, ErrorInfo, InferRequest, Message, Outcome, ProcessId, Tensor } from '@nereid/protocol';
+import {
+  type CarriedTensor,
+  type ErrorInfo,
+  type InferRequest,
+  type Message,
+  type Outcome,
+  type ProcessId,
+  senderOf,
+  type Tensor,
+} from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import { type Directory, type Mailbox, type Timing, type Transport, timing } from '@nereid/transport';
 import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
+import { type CallNotes, createCallNotes, innerMark } from './call-notes.ts';
 import type { CallOptions } from './call-options.ts';
 import { type ComingRequests, createComingRequests } from './coming-requests.ts';
 import { createHeldTensors, type HeldTensors } from './held-tensors.ts';
@@ -56,6 +66,8 @@ export interface Caller<T extends CarriedTensor = Tensor> {
   refusedStream(error: ErrorInfo): AsyncIterableIterator<StreamedAnswer<T>>;
   /** Why the request would be refused unsent, from what is known here; null where it would be sent. */
   refusal(request: InferRequest<T>): ErrorInfo | null;
+  /** What became of its requests. */
+  readonly notes: CallNotes;
   /** To be told of requests that begin to come for a model with `closesEarly`. */
   readonly coming: Pick<ComingRequests, 'begin'>;
   /** False where the message is for nobody who waits here, or of a kind that no caller takes. */
@@ -87,9 +99,11 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
   const { id, clock, mailbox, directory, limits } = parts;
   const { largeTensors } = parts.transport;
   const apart = parts.timing !== undefined;
-  const pending = createPending(id, limits.requests_pending_max, ({ request }) => {
-    largeTensors?.release(request.inputs);
+  const pending = createPending(id, limits.requests_pending_max, (request, outcome) => {
+    largeTensors?.release(request.message.request.inputs);
+    notes.ended(request, outcome);
   });
+  const notes = createCallNotes({ id, clock, waiting: pending.inOrder });
   const times = resendTimes(parts.timing ?? timing(), !apart);
   const records = createKnownRecords(directory, clock, apart ? times.ownerless_wait_ms : 0);
   const models = createModelLookups(directory, records, apart);
@@ -125,6 +139,7 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
     models,
     limits,
     responses: parts.responses,
+    notes,
     submit: (request, options) => calls.submit(request, undefined, options),
   });
 
@@ -141,14 +156,21 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
     models,
     times,
     coming,
+    notes,
     infer(request, options = {}) {
       const found = calls.admit(request, 'one');
-      if (!found.ok) return Promise.resolve(found);
+      if (!found.ok) {
+        notes.refused(options.mark ?? innerMark(), request, found.error);
+        return Promise.resolve(found);
+      }
       return cache.infer(found, request, options) ?? calls.submit(request, found.signature.sequence, options);
     },
     inferStream(request, options = {}) {
       const found = calls.admit(request, 'any');
-      if (!found.ok) return refusedStream(found.error);
+      if (!found.ok) {
+        notes.refused(options.mark ?? innerMark(), request, found.error);
+        return refusedStream(found.error);
+      }
       return cache.stream(found, request, options) ?? calls.stream(request, found.signature.sequence, options);
     },
     refusedStream,
@@ -174,6 +196,9 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
           return true;
         case 'put':
           return held?.take(message) === true;
+        case 'explain':
+          mailbox.send(senderOf(message.id), notes.tell(message));
+          return true;
         default:
           return false;
       }

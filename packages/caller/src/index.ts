@@ -1,5 +1,6 @@
 export type { StreamedAnswer, StreamLimits } from './answer-queue.ts';
 export { type BytesInFlight, createBytesInFlight } from './bytes-in-flight.ts';
+export type { CallDoor, CallMark, CallNotes, UnreadRequest } from './call-notes.ts';
 export type { CallOptions } from './call-options.ts';
 export { type AnsweredTensors, type Caller, type CallerLimits, type CallerParts, createCaller } from './caller.ts';
 export { createLeaving, type LeaveSignal, type Leaving } from './leave-signal.ts';

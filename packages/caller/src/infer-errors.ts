@@ -1,5 +1,5 @@
-/** Why a gateway fails a request by itself. */
-import type { ErrorInfo } from '@nereid/protocol';
+/** Why a caller fails a request by itself, or sends it again. */
+import { compareEpochs, type Epoch, type ErrorInfo } from '@nereid/protocol';
 
 export function ownerless(model: string): ErrorInfo {
   return { code: 'UNAVAILABLE', message: `no coordinator owns model '${model}' now; try again in a few seconds` };
@@ -19,4 +19,11 @@ export function tensorLost(model: string): ErrorInfo {
 export function decoupled(model: string): ErrorInfo {
   const message = `model '${model}' is decoupled: it may answer any number of times, infer waits for one answer`;
   return { code: 'UNSUPPORTED', message };
+}
+
+/** Why a request is sent once more. */
+export function sentWhy(before: Epoch, now: Epoch): string {
+  if (before.owner === '') return `its model has an owner now: sent to ${now.owner}`;
+  if (compareEpochs(before, now) === 0) return `sent to ${now.owner} again`;
+  return `sent to ${now.owner}, which owns the model now in place of ${before.owner}`;
 }

@@ -10,6 +10,7 @@ import {
   isWholeOutcome,
   type MissingMessage,
   type MovedMessage,
+  noteEvent,
   type ProcessId,
   QUEUE_FULL,
   type ResponseMessage,
@@ -25,8 +26,8 @@ import type { CallOptions } from './call-options.ts';
 import type { ComingRequests } from './coming-requests.ts';
 import { firstMessage } from './first-message.ts';
 import type { HeldTensors } from './held-tensors.ts';
-import { decoupled, ownerless } from './infer-errors.ts';
-import { createLostTensors } from './lost-tensors.ts';
+import { decoupled, ownerless, sentWhy } from './infer-errors.ts';
+import { createLostTensors, firstTo } from './lost-tensors.ts';
 import type { ModelLookup, ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
 import { newerEpoch, type ResendTimes, resendStep, timeLeft } from './resend.ts';
@@ -114,7 +115,9 @@ export function createInfer(parts: InferParts): Infer {
 
   const sendUnder = (request: PendingRequest, epoch: Epoch, resendMs: number) => {
     const { message } = request;
-    const msLeft = timeLeft(request.deadlineUs, clock.nowUs());
+    const nowUs = clock.nowUs();
+    const msLeft = timeLeft(request.deadlineUs, nowUs);
+    noteEvent(request, nowUs, sentWhy(message.epoch, epoch));
     request.message = { ...message, epoch, low: pending.low, sends: message.sends + 1, msLeft };
     if (request.step !== undefined) {
       request.message = { ...request.message, ...stepPlace(request.step) };
@@ -165,6 +168,7 @@ export function createInfer(parts: InferParts): Infer {
 
   const strand = (request: PendingRequest) => {
     request.returned = true;
+    if (request.strandedUs === undefined) noteEvent(request, clock.nowUs(), 'it waits for a coordinator to take it');
     request.strandedUs ??= clock.nowUs();
     armSweep();
   };
@@ -263,10 +267,11 @@ export function createInfer(parts: InferParts): Infer {
   const start = (
     request: CarriedRequest,
     sequence: SequenceSignature | undefined,
-    { signal, msLeft = 0, timed, missing }: CallOptions,
+    { signal, msLeft = 0, timed, missing, mark }: CallOptions,
     resolve: (outcome: CarriedOutcome) => void,
     stream: WaitingStream | undefined,
   ): string => {
+    const arrivedUs = clock.nowUs();
     const epoch = directory.owner(request.modelName);
     // An owner ends the sequence of what is too late, which a numbered step asked for again must find.
     const patient = sequence?.iterative === false && request.sequenceStep !== undefined && stream === undefined;
@@ -291,7 +296,10 @@ export function createInfer(parts: InferParts): Infer {
       missing,
       signal,
       onAbort,
-      deadlineUs: toldMs > 0 ? clock.nowUs() + toldMs * 1000 : undefined,
+      arrivedUs,
+      mark,
+      events: undefined,
+      deadlineUs: toldMs > 0 ? arrivedUs + toldMs * 1000 : undefined,
       sentUs: 0,
       resendMs: times.resend_ms,
       redirects: 0,
@@ -301,6 +309,7 @@ export function createInfer(parts: InferParts): Infer {
       strandedUs: undefined,
     };
     pending.add(waiting);
+    if (mark !== undefined) mark.id = message.id;
     if (epoch === undefined) strand(waiting);
     else send(waiting);
     if (sweepsAll) armSweep();
@@ -386,14 +395,4 @@ export function createInfer(parts: InferParts): Infer {
 
 function failed(error: ErrorInfo): { readonly ok: false; readonly error: ErrorInfo } {
   return { ok: false, error };
-}
-
-/** The first value goes to one, all others to another. */
-function firstTo<T>(one: (value: T) => void, other: (value: T) => void): (value: T) => void {
-  let isOver = false;
-  return (value) => {
-    if (isOver) other(value);
-    else one(value);
-    isOver = true;
-  };
 }

@@ -68,3 +68,13 @@ export function createLostTensors({ pending, largeTensors, held, sendAgain }: Lo
     },
   };
 }
+
+/** The first value goes to one, all others to another. */
+export function firstTo<T>(one: (value: T) => void, other: (value: T) => void): (value: T) => void {
+  let isOver = false;
+  return (value) => {
+    if (isOver) other(value);
+    else one(value);
+    isOver = true;
+  };
+}

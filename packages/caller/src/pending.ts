@@ -1,4 +1,12 @@
-import type { BatchTiming, CarriedOutcome, InferMessage, MissingMessage, ProcessId } from '@nereid/protocol';
+import type {
+  BatchTiming,
+  CarriedOutcome,
+  InferMessage,
+  MissingMessage,
+  NotedEvent,
+  ProcessId,
+} from '@nereid/protocol';
+import type { CallMark } from './call-notes.ts';
 import type { LeaveSignal } from './leave-signal.ts';
 import type { SequenceStep } from './sequence-steps.ts';
 import type { WaitingStream } from './streams.ts';
@@ -13,6 +21,12 @@ export interface PendingRequest {
   readonly stream: WaitingStream | undefined;
   /** Undefined where it is no step of a sequence. */
   readonly step: SequenceStep | undefined;
+  /** When it came, microseconds of the gateway's clock. */
+  readonly arrivedUs: number;
+  /** What its door keeps of it, if it came by one. */
+  readonly mark: CallMark | undefined;
+  /** For whoever asks what became of it. */
+  events: NotedEvent[] | undefined;
   /** Told of the outcome once it is handed out; undefined where nothing hangs on it. */
   readonly settled: ((outcome: CarriedOutcome) => void) | undefined;
   /** See CallOptions. */
@@ -67,11 +81,11 @@ export interface Pending {
   whenEmpty(callback: () => void): void;
 }
 
-/** `settled` is told of each request when it has its outcome. */
+/** `settled` is told of each request when it has its outcome, before its waiter is. */
 export function createPending(
   gateway: ProcessId,
   requests_max: number,
-  settled: (message: InferMessage) => void = () => {},
+  settled: (request: PendingRequest, outcome: CarriedOutcome) => void = () => {},
 ): Pending {
   const prefix = `${gateway}:`;
   // Added in the order of g and never replaced, so its own order is that of g.
@@ -89,7 +103,7 @@ export function createPending(
     // Each g is passed once, so this is constant on average.
     while (low < nextG && !waiting.has(low)) low++;
     if (request.onAbort !== undefined) request.signal?.removeEventListener('abort', request.onAbort);
-    settled(request.message);
+    settled(request, outcome);
     request.resolve(outcome);
     request.settled?.(outcome);
     if (waiting.size === 0) announceEmpty();

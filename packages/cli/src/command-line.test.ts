@@ -28,6 +28,10 @@ async function runLine(argv: readonly string[], exit: ExitCode = 0) {
       asked.push(options);
       return 1;
     },
+    explain: async (options) => {
+      asked.push(options);
+      return 1;
+    },
     evictSequence: async (options) => {
       asked.push(options);
       return 1;
@@ -140,6 +144,13 @@ describe('the command line', () => {
     [['evict', '--url=http://h:1', '--model=m', 'gw-1:7'], { url: 'http://h:1', model: 'm', session: 'gw-1:7' }],
   ])('sequences %j asks a server and ends as that ends', async (argv, options) => {
     expect(await runLine(['sequences', ...argv])).toMatchObject({ exitCode: 1, err: '', asked: [options] });
+  });
+
+  it('explain asks a server for an id', async () => {
+    const options = { url: 'http://h:1', json: false, limit: '3', id: 'mine' };
+    const argv = ['explain', 'mine', '--url=http://h:1', '--limit=3'];
+    expect(await runLine(argv)).toMatchObject({ exitCode: 1, err: '', asked: [options] });
+    expect(await runLine(['explain'])).toMatchObject({ exitCode: 2, asked: [] });
   });
 
   it.each<[readonly string[], RegExp]>([

@@ -1,5 +1,6 @@
 import { Command, CommanderError, Help } from 'commander';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
+import type { ExplainOptions } from './explain.ts';
 import { programHelp, runHelp } from './help.ts';
 import type { ModelsCheckOptions } from './models-check.ts';
 import type { RunCommand, RunHost } from './run.ts';
@@ -14,6 +15,7 @@ export interface CommandLine {
   readonly run: (command: RunCommand, argv: readonly string[]) => Promise<ExitCode>;
   readonly checkModels: (options: ModelsCheckOptions) => Promise<ExitCode>;
   readonly listSequences: (options: ListOptions) => Promise<ExitCode>;
+  readonly explain: (options: ExplainOptions) => Promise<ExitCode>;
   readonly evictSequence: (options: EvictOptions) => Promise<ExitCode>;
 }
 
@@ -39,6 +41,7 @@ export async function runCommandLine(argv: readonly string[], line: CommandLine)
   for (const command of RUN_COMMANDS) addRun(command, program, line, end);
   addModels(program, line, end);
   addSequences(program, line, end);
+  addExplain(program, line, end);
   try {
     await program.parseAsync([...argv], { from: 'user' });
     return exitCode;
@@ -129,4 +132,15 @@ function addSequences(program: Command, line: CommandLine, end: End): void {
     .action(async (session: string, flags: Omit<EvictOptions, 'session'>) => {
       end(await line.evictSequence({ ...flags, session }));
     });
+}
+
+function addExplain(program: Command, line: CommandLine, end: End): void {
+  program
+    .command('explain')
+    .description('Tell what became of a request: where it waited, with whom it ran, how long each part took')
+    .argument('<id>', "its client's id, the Nereid-Request-Id of its answer, a job's id, or a trace's")
+    .option('--url <url>', 'a server or gateway of the cluster', SERVER_URL)
+    .option('--limit <n>', 'requests of that id at most, the newest first')
+    .option('--json', 'print JSON', false)
+    .action(async (id: string, flags: Omit<ExplainOptions, 'id'>) => end(await line.explain({ ...flags, id })));
 }

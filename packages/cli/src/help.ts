@@ -16,6 +16,7 @@ const EXAMPLES = `Examples:
   nereid worker --redis-url=redis://10.0.0.5 --model-repository=/models
   NEREID_LOG_OUTPUT=json nereid serve --config nereid.yaml
   nereid sequences ls --url=http://10.0.0.7:8000
+  nereid explain my-request-7
   curl localhost:8000/v2/health/ready`;
 
 /** `nereid --help`. */
@@ -35,6 +36,7 @@ Commands:
   models check <folder>  Check the models of a repository without running them
   sequences ls           List the sequences that a server keeps
   sequences evict <id>   End one of them, by its session
+  explain <id>           Tell what became of a request
 
 nereid <command> --help lists the options of a command.
 

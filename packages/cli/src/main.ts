@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { packageVersion, systemClock } from '@nereid/runtime';
 import { createServer, startRole } from '@nereid/server';
 import { runCommandLine } from './command-line.ts';
+import { explain } from './explain.ts';
 import { checkModels } from './models-check.ts';
 import { type RunHost, run } from './run.ts';
 import { evictSequence, listSequences } from './sequences.ts';
@@ -45,6 +46,7 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   run: (command, argv) => run(command, argv, host),
   checkModels,
   listSequences: (options) => listSequences(options, caller),
+  explain: (options) => explain(options, caller),
   evictSequence: (options) => evictSequence(options, caller),
 });
 // Explicit, since after an expired exit timeout a running model would hold the process.

@@ -54,6 +54,8 @@ export const LIMITS = {
   sequence_answer_bytes_max: 67_108_864,
   strategy_start_timeout_ms: 30_000,
   unload_wait_ms: 30_000,
+  explained_requests_max: 8_192,
+  explained_failures_max: 2_048,
   options_file_bytes_max: 1_048_576,
 } as const;
 
@@ -125,6 +127,10 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   strategy_start_timeout_ms: 'How long a batching strategy may take to load, `modelInit` included.',
   unload_wait_ms:
     'How long `unloadModel` waits for requests that still run; the model is unloaded once they end, later too.',
+  explained_requests_max:
+    'Requests that each gateway and each coordinator remembers once they are over, for `nereid explain`; texts of more than 256 characters are cut.',
+  explained_failures_max:
+    'Older ones that are remembered beside them because they failed, were tried again or took more than a second.',
   options_file_bytes_max: 'The file that `--config` names.',
 };
 

@@ -1,4 +1,13 @@
-import { CANCELLED, type DoneEntry, type DoneMessage, type ErrorInfo, type FailureReason } from '@nereid/protocol';
+import {
+  CANCELLED,
+  type DoneEntry,
+  type DoneMessage,
+  type EntryResult,
+  type ErrorInfo,
+  type FailureReason,
+  noteEvent,
+  type ProcessId,
+} from '@nereid/protocol';
 import { countClose } from './close-counts.ts';
 import { countExecution, countFailure, countSuccess } from './model-statistics.ts';
 import type { Entry, RequestEntries } from './request-entries.ts';
@@ -7,6 +16,20 @@ import type { RunningElsewhere } from './running-elsewhere.ts';
 import { hasRun, isAnswered, type SentBatch } from './sent-batch.ts';
 import type { SequenceSteps } from './sequence-steps.ts';
 import type { OwnedRequest, QueueParts } from './version-queue.ts';
+
+/** What the results mean that are no outcome. */
+const HAPPENED: Readonly<
+  Record<
+    Exclude<EntryResult, 'ok' | 'error' | 'cancelled' | 'replayed' | 'refused' | 'again'>,
+    (worker: ProcessId) => string
+  >
+> = {
+  duplicate: (worker) => `${worker} runs it already`,
+  lost: (worker) => `${worker} does not have its answer, or its sequence's state, any more`,
+  gap: (worker) => `${worker} lacks the step before it`,
+  noslot: (worker) => `${worker} takes no more, or does not have its sequence`,
+  blob: (worker) => `${worker} did not find its tensors`,
+};
 
 export interface BatchEndsParts {
   readonly queue: QueueParts;
@@ -37,6 +60,7 @@ export function createBatchEnds(parts: BatchEndsParts): BatchEnds {
   /** `sentUs`: when its batch was sent, as far as is known. */
   const settle = (request: OwnedRequest, sentUs: number, done: DoneEntry, message: DoneMessage) => {
     countOutcome(request, sentUs, done, message);
+    noteOutcome(request, done, message);
     if (steps !== undefined) {
       steps.over(request, done.result, message.worker);
       return;
@@ -60,6 +84,19 @@ export function createBatchEnds(parts: BatchEndsParts): BatchEnds {
       default:
         end(request, { code: 'INTERNAL', message: `the worker did not run the request: ${done.result}` }, 'OTHER');
     }
+  };
+
+  const noteOutcome = (request: OwnedRequest, { result, error }: DoneEntry, done: DoneMessage) => {
+    const entry = entries.get(request.id);
+    const { notes } = parts.queue;
+    if (entry === undefined) return;
+    if (result === 'ok' || result === 'replayed') notes.ended(parts.queue, entry, { state: 'ok', done });
+    else if (result === 'error' || result === 'refused')
+      notes.ended(parts.queue, entry, { state: 'error', error, done });
+    else if (result === 'cancelled') notes.ended(parts.queue, entry, { state: 'error', error: CANCELLED, done });
+    else if (result !== 'again') noteEvent(entry, clock.nowUs(), HAPPENED[result](done.worker));
+    if (steps === undefined && (result === 'duplicate' || result === 'blob') && !entry.cancelled)
+      notes.ended(parts.queue, entry, { state: 'left', done });
   };
 
   /** What did not run is counted where it runs, or ends. */

@@ -217,6 +217,7 @@ describe('a strategy with faults', () => {
       coming: 0,
       sequence: undefined,
       message,
+      ...{ job: '', foundWaiting: 0, foundAhead: 0, foundRunning: 0 },
     };
   };
 

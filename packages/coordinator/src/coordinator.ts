@@ -24,6 +24,7 @@ import { createPassOn } from './pass-on.ts';
 import { createReaper } from './reaper.ts';
 import { type Receivers, receive } from './receive.ts';
 import { createRepositoryTell } from './repository-tell.ts';
+import { createRunNotes } from './run-notes.ts';
 import { startupModels, wantedModels } from './startup-models.ts';
 import { createStatisticsKeeper } from './statistics-keeper.ts';
 import { createStatisticsMetrics, type StatisticsMetrics } from './statistics-metrics.ts';
@@ -138,12 +139,9 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       for (const message of messages) receive(receivers, message);
     });
     const metrics = createStatisticsMetrics(parts.registry, options.responseCache);
+    const notes = createRunNotes({ id, clock });
     const intake = createIntake({
-      id,
-      clock,
-      mailbox,
-      directory,
-      models,
+      ...{ id, clock, mailbox, directory, models, notes },
       stopping: () => stopping,
       handingOver: () => stopping && handsOver(),
       taking: (name) => running?.owner.taking(name) === true,
@@ -157,6 +155,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
             ...parts,
             queues: parts.jobs,
             intake,
+            notes,
             largeTensors: parts.transport.largeTensors,
             stopping: () => stopping,
             answerWaitMs: JOB_ANSWER_WAIT_MS,
@@ -183,6 +182,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       jobs,
       taken: intake.taken,
       loadsOnDemand: options.controlMode === 'explicit',
+      notes,
       limitLoads: createAtMost(options.modelLoadThreads ?? DEFAULTS.model_load_threads),
       limits: {
         queue_max: options.queueMax ?? LIMITS.requests_queued_max,
@@ -216,6 +216,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       directory,
       models,
       keeper,
+      notes,
       hasAll: () => !stopping && clock.nowUs() >= hasAllUs,
       intake,
       owner,

@@ -4,6 +4,7 @@ import {
   compareEpochs,
   type ErrorInfo,
   type FailureReason,
+  noteEvent,
   type ProcessId,
   QUEUE_FULL,
   QUEUE_TIMEOUT,
@@ -16,7 +17,7 @@ import { createInstancePlaces } from './instance-places.ts';
 import { countFailure } from './model-statistics.ts';
 import { createRequestEntries, type Entry, LOSSES_MAX } from './request-entries.ts';
 import { INSTANCE_LOST } from './request-error.ts';
-import { createRunningElsewhere } from './running-elsewhere.ts';
+import { createRunningElsewhere, takeOverRunning } from './running-elsewhere.ts';
 import { createRunningWord } from './running-word.ts';
 import {
   batchTimes,
@@ -143,7 +144,9 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
 
   /** Ends a request that no worker answers. */
   const end = (request: OwnedRequest, error: ErrorInfo, reason: FailureReason) => {
-    if (entries.get(request.id) === undefined) return;
+    const entry = entries.get(request.id);
+    if (entry === undefined) return;
+    parts.notes.ended(parts, entry, { state: 'error', error });
     countFailure(statistics, reason, request.arrivedUs, clock.nowUs());
     if (order?.refuse(request.message, error) !== true) parts.answer(request.message, error);
     entries.forget(request.id);
@@ -162,6 +165,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   const retry = (request: OwnedRequest) => {
     const entry = entries.get(request.id);
     if (entry === undefined) return;
+    noteEvent(entry, clock.nowUs(), `its batch was lost at ${entry.batch?.worker ?? entry.elsewhere ?? 'its worker'}`);
     if (steps !== undefined) {
       // Its worker knows whether it was applied.
       steps.returned(entry);
@@ -186,6 +190,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
 
   /** Its batch was not lost, and has not run it. */
   const comesBack = (entry: Entry) => {
+    noteEvent(entry, clock.nowUs(), `it was not run at ${entry.batch?.worker ?? entry.elsewhere}`);
     if (steps === undefined) requeue(entry);
     else steps.returned(entry);
   };
@@ -210,7 +215,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     wait: queue,
     requeue,
     replay(request, worker, instance) {
-      const batch = newBatch(parts, { worker, index: instance }, [request], clock.nowUs());
+      const batch = newBatch(parts, { worker, index: instance, name: '' }, [request], clock.nowUs());
       if (parts.holdsLease()) send({ ...batch, answersOnly: true }, instance);
       else parts.leaseLost();
     },
@@ -223,18 +228,9 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
 
   /** What the worker no longer runs is queued again; what it runs already is not run a second time. */
   const takeOver = (worker: ProcessId, running: ReadonlySet<string>) => {
-    const { found, over } = elsewhere.replace(worker, running, (id) => entries.get(id)?.batch !== undefined);
-    for (const id of found) {
-      const entry = entries.get(id);
-      // A step is sent all the same, to the worker that runs it: no other step of its sequence goes before it is over.
-      if (entry === undefined || entry.running || steps !== undefined) continue;
-      entries.runElsewhere(entry, worker);
-      step({ type: 'cancelled', id });
-    }
-    return over.flatMap((id) => {
-      const entry = entries.get(id);
-      return entry?.elsewhere === worker ? [entry] : [];
-    });
+    // A step is sent all the same, to the worker that runs it: no other step of its sequence goes before it is over.
+    const leaves = steps === undefined ? (id: string) => step({ type: 'cancelled', id }) : undefined;
+    return takeOverRunning({ elsewhere, entries, leaves }, worker, running);
   };
 
   /** A stream is not sent again once it has begun: a later owner knows it only from its worker. */
@@ -279,14 +275,19 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     get levels() {
       return scheduler.levels ?? [];
     },
+    entries,
     knows: (id) => (entries.get(id) !== undefined && steps?.awaits(id) !== true) || order?.keeps(id) === true,
     takesCopy(message) {
       if (!self.knows(message.id)) return false;
+      entries.copied(message.id);
       steps?.copy(message);
       return true;
     },
     finds: (message) => steps?.finds(message) === true,
     arrive(request) {
+      request.foundWaiting = waiting();
+      request.foundRunning = entries.running;
+      request.foundAhead = parts.waitingAhead(request, request.foundWaiting, scheduler.levels);
       if (steps !== undefined) {
         steps.arrive(request);
         decideReturned();
@@ -386,7 +387,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       closed = true;
       // Those behind one that is given up would else be passed on before it.
       order?.clear();
-      for (const { request } of [...entries]) entries.forget(request.id);
+      entries.clear((entry) => parts.notes.ended(parts, entry, { state: 'left' }));
       batches.clear();
       places.clear();
       steps?.abandon();

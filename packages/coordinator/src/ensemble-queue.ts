@@ -5,6 +5,7 @@ import {
   type CancelMessage,
   type CarriedOutcome,
   type CarriedTensor,
+  type Epoch,
   type ErrorInfo,
   type FailureReason,
   type InferMessage,
@@ -19,6 +20,7 @@ import type { Mailbox } from '@nereid/transport';
 import { createEnsembleRunner, type RequestRun } from './ensemble-runner.ts';
 import { isOfSequence } from './ensemble-step.ts';
 import { countExecution, countFailure, countSuccess, type ModelStatistics } from './model-statistics.ts';
+import { IN_NO_BATCH, type NotedEntry, type RunNotes } from './run-notes.ts';
 import type { OwnedRequest, VersionQueue } from './version-queue.ts';
 import { createWakeTimer } from './wake-timer.ts';
 
@@ -32,6 +34,9 @@ export interface EnsembleQueueParts {
   readonly log: Log;
   readonly mailbox: Mailbox;
   readonly version: string;
+  readonly epoch: () => Epoch;
+  /** What becomes of requests is noted there. */
+  readonly notes: RunNotes;
   readonly signature: ModelSignature;
   readonly caller: OpenedCaller<CarriedTensor>;
   readonly statistics: ModelStatistics;
@@ -45,8 +50,7 @@ export interface EnsembleQueueParts {
   readonly leaseLost: () => void;
 }
 
-interface Entry {
-  readonly request: OwnedRequest;
+interface Entry extends NotedEntry {
   /** Of its answers. */
   readonly execution: string;
   /** Of the next one. */
@@ -68,6 +72,7 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
   const { name: model, ensemble = { steps: [], maxInflight: 0 } } = signature;
   const entries = new Map<string, Entry>();
   const plans = new Map<string, EnsemblePlan>();
+  const source = { model, version, epoch: parts.epoch };
   const runner = createEnsembleRunner({ ...parts, model, signature: ensemble });
   let executions = 0;
 
@@ -104,6 +109,7 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
   /** Refused, or ended from here: it has no execution. */
   const refuse = (request: OwnedRequest, error: ErrorInfo, reason: FailureReason) => {
     countFailure(statistics, reason, request.arrivedUs, clock.nowUs());
+    parts.notes.ended(source, { ...IN_NO_BATCH, request }, { state: 'error', error });
     parts.answer(request.message, error);
   };
 
@@ -150,6 +156,7 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
     const timing = entry.run?.timing ?? { waitNs: 0, inputNs: 0, inferNs: 0, outputNs: 0 };
     countSuccess(statistics, rows, arrivedUs, arrivedUs, clock.nowUs(), timing);
     countExecution(statistics, rows, timing, clock.wallMs());
+    parts.notes.ended(source, entry, { state: 'ok' });
     forget(entry);
   };
 
@@ -157,6 +164,7 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
     const reason = error.code === 'CANCELLED' && entry.cancelled ? 'CANCELED' : 'OTHER';
     countFailure(statistics, reason, entry.request.arrivedUs, clock.nowUs());
     send(entry, { ok: false, error }, true);
+    parts.notes.ended(source, entry, { state: 'error', error });
     forget(entry);
   };
 
@@ -164,6 +172,7 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
   const missing = (entry: Entry): boolean => {
     const { id, replyTo } = entry.request.message;
     entry.run?.drop();
+    parts.notes.ended(source, entry, { state: 'left' });
     forget(entry);
     mailbox.send(replyTo, { kind: 'missing', model, id });
     return true;
@@ -184,6 +193,7 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
   };
 
   return {
+    entries: { [Symbol.iterator]: () => entries.values(), get: (id) => entries.get(id) },
     waiting: 0,
     pending: 0,
     oldestArrivedUs: undefined,
@@ -197,6 +207,7 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
     finds: () => false,
     arrive(request) {
       const { message } = request;
+      request.foundRunning = entries.size;
       if (!parts.holdsLease()) {
         parts.leaseLost();
         return;
@@ -210,7 +221,7 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
         return;
       }
       const execution = `${mailbox.id}/${message.epoch.number}.${version}.${++executions}`;
-      const entry: Entry = { request, execution, chunk: 0, cancelled: false, run: undefined };
+      const entry: Entry = { ...IN_NO_BATCH, request, execution, chunk: 0, cancelled: false, run: undefined };
       entries.set(request.id, entry);
       entry.run = runner.start(request, planOf(message), {
         respond: (outputs, last) => respond(entry, outputs, last),

@@ -4,6 +4,7 @@ import type {
   CarriedOutcome,
   CountedMessage,
   Epoch,
+  ExplainedMessage,
   InferMessage,
   InferRequest,
   ListedMessage,
@@ -28,6 +29,7 @@ export function fakeGateway(
   const stale: StaleMessage[] = [];
   const counted: CountedMessage[] = [];
   const listed: ListedMessage[] = [];
+  const explained: ExplainedMessage[] = [];
   const running: RunningMessage[] = [];
   /** Ids of requests whose data a worker did not find. */
   const missing: string[] = [];
@@ -41,6 +43,7 @@ export function fakeGateway(
       else if (message.kind === 'missing') missing.push(message.id);
       else if (message.kind === 'counted') counted.push(message);
       else if (message.kind === 'listed') listed.push(message);
+      else if (message.kind === 'explained') explained.push(message);
       if (message.kind !== 'response') continue;
       answered.push(message.last ? message.id : `${message.id}/${message.chunk}`);
       outcomes.set(message.id, [...(outcomes.get(message.id) ?? []), message.outcome]);
@@ -52,6 +55,7 @@ export function fakeGateway(
     stale,
     counted,
     listed,
+    explained,
     running,
     answered,
     missing,
@@ -99,6 +103,10 @@ export function fakeGateway(
         misses,
         miss: { ns: misses * 3_300, us: misses * 3 },
       });
+    },
+    /** Asks what became of a request; the answer comes into `explained`. */
+    explain(about: string, parents: readonly string[] = [], limit = 10, to = 'co-1') {
+      mailbox.send(to, { kind: 'explain', id: `${id}:e${++questions}`, about, parents, limit });
     },
     /** Asks for the sequences behind that session; the id of the question. */
     list(model: string, after = '', limit = 100, epoch = epochOf(model)): string {

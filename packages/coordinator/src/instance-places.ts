@@ -5,6 +5,8 @@ import type { InstanceKey } from '@nereid/scheduler';
 export interface PlacedInstance {
   readonly worker: ProcessId;
   readonly index: number;
+  /** As its worker names it. */
+  readonly name: string;
   /** Its worker says that it is ready: only then does the scheduler have its free places. */
   known: boolean;
   /** Batches of this queue out on it. */
@@ -134,8 +136,8 @@ export function createInstancePlaces({
         if (instance.worker !== worker) continue;
         if (!ready.has(key) || (instance.draining && !draining)) lose(key, instance);
       }
-      for (const [key, { index, batches }] of ready) {
-        const instance = instances.get(key) ?? newlyPlaced(worker, index);
+      for (const [key, { index, name, batches }] of ready) {
+        const instance = instances.get(key) ?? newlyPlaced(worker, index, name);
         instances.set(key, instance);
         recount(key, instance, batches.filter((batch) => !isOurs(batch, key)).length);
         instance.known = true;
@@ -156,6 +158,6 @@ export function createInstancePlaces({
   };
 }
 
-function newlyPlaced(worker: ProcessId, index: number): PlacedInstance {
-  return { worker, index, known: false, batches: 0, others: 0, places: 0, draining: false };
+function newlyPlaced(worker: ProcessId, index: number, name: string): PlacedInstance {
+  return { worker, index, name, known: false, batches: 0, others: 0, places: 0, draining: false };
 }

@@ -18,6 +18,7 @@ import { batchShapeKey } from '@nereid/scheduler';
 import type { Directory, Mailbox } from '@nereid/transport';
 import type { OwnedModel } from './owned-model.ts';
 import { refusedAnswer } from './refused-answer.ts';
+import type { RunNotes } from './run-notes.ts';
 import { chooseVersion, queueOfSequence } from './version-choice.ts';
 import type { OwnedRequest } from './version-queue.ts';
 
@@ -34,13 +35,16 @@ export interface IntakeParts {
   readonly taking: (model: string) => boolean;
   /** Roles are processes of their own. */
   readonly apart: boolean;
+  /** What becomes of requests is noted there. */
+  readonly notes: Pick<RunNotes, 'refused'>;
   /** Requests that are kept for a model that is being taken or loaded. */
   readonly early_max: number;
 }
 
 /** Takes requests from gateways: to the right queue, or back with the reason. */
 export interface Intake {
-  infer(message: InferMessage): void;
+  /** `job`: public id of the job that it is. */
+  infer(message: InferMessage, job?: string): void;
   cancel(message: CancelMessage): void;
   /** The model is taken or loaded, or could not be: handles what came meanwhile. */
   taken(model: string): void;
@@ -79,6 +83,12 @@ export function createIntake(parts: IntakeParts): Intake {
     mailbox.send(message.replyTo, refusedAnswer(id, message, error));
   };
 
+  /** It came to no queue. */
+  const refuse = (message: InferMessage, error: ErrorInfo) => {
+    parts.notes.refused(message, error);
+    answer(message, error);
+  };
+
   const stale = (message: InferMessage | CancelMessage, known: Epoch | null) => {
     refused++;
     const { model } = message;
@@ -93,12 +103,12 @@ export function createIntake(parts: IntakeParts): Intake {
     const known = model?.epoch ?? directory.owner(message.model);
     // In one process nobody else can know it. Apart, a model without an owner is between two of them, and
     // where a Redis that began anew has no record either the gateway remembers it, or knows that it is gone.
-    if (known === undefined && !parts.apart && message.kind === 'infer') answer(message, modelNotFound(message.model));
+    if (known === undefined && !parts.apart && message.kind === 'infer') refuse(message, modelNotFound(message.model));
     else stale(message, known ?? null);
     return undefined;
   };
 
-  const queuedRequest = ({ signature }: OwnedModel, message: InferMessage): OwnedRequest => {
+  const queuedRequest = ({ signature }: OwnedModel, message: InferMessage, job: string): OwnedRequest => {
     const { request } = message;
     const arrivedUs = clock.nowUs();
     return {
@@ -115,12 +125,16 @@ export function createIntake(parts: IntakeParts): Intake {
       near: firstKeeper(request.inputs),
       message,
       deadlineUs: message.msLeft > 0 ? arrivedUs + message.msLeft * 1000 : undefined,
+      job,
+      foundWaiting: 0,
+      foundAhead: 0,
+      foundRunning: 0,
     };
   };
 
   const intake: Intake = {
     answer,
-    infer(message) {
+    infer(message, job = '') {
       if (keep(message)) return;
       const model = owned(message);
       if (model === undefined) return;
@@ -135,22 +149,22 @@ export function createIntake(parts: IntakeParts): Intake {
       // A sequence goes on where it is, also while its version is ready nowhere else.
       const its = queueOfSequence(model, message);
       if (its !== undefined) {
-        its.arrive(queuedRequest(model, message));
+        its.arrive(queuedRequest(model, message, job));
         return;
       }
       if (parts.stopping() && !isInner) {
-        answer(message, STOPPING);
+        refuse(message, STOPPING);
         return;
       }
       const choice = chooseVersion(model, message.request.modelVersion, parts.apart);
-      if (choice.ok) choice.queue.arrive(queuedRequest(model, message));
-      else answer(message, choice.error);
+      if (choice.ok) choice.queue.arrive(queuedRequest(model, message, job));
+      else refuse(message, choice.error);
     },
     cancel(message) {
       const kept = early.get(message.model)?.get(message.id);
       if (kept !== undefined) {
         early.get(message.model)?.delete(message.id);
-        answer(kept, CANCELLED);
+        refuse(kept, CANCELLED);
         return;
       }
       const model = owned(message);

@@ -1,5 +1,6 @@
 import { checkRequest, LIMITS } from '@nereid/config';
 import {
+  type BatchTiming,
   classifyOutputs,
   type DecodedJob,
   decodeJobData,
@@ -14,16 +15,19 @@ import {
   type ProcessId,
   QUEUE_TIMEOUT,
   type ResponseMessage,
+  runJson,
   senderOf,
   sequenceLost,
 } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import type { JobQueues, JobTaker, LargeTensors, TakenJob } from '@nereid/transport';
+import { type JobQueues, type JobTaker, type LargeTensors, publicJobId, type TakenJob } from '@nereid/transport';
 import { endSequence } from './answer-sequences.ts';
 import type { Intake } from './intake.ts';
 import { countedIdentity, createJobSteps, runsSteps, type StepIdentity, stepVerdict } from './job-steps.ts';
 import { type JobVerdict, jobVerdict } from './job-verdict.ts';
+import { liveRun } from './live-runs.ts';
 import { allDescribed, type OwnedModel } from './owned-model.ts';
+import type { RunNotes } from './run-notes.ts';
 
 export interface JobIntakeParts {
   readonly id: ProcessId;
@@ -31,6 +35,7 @@ export interface JobIntakeParts {
   readonly log: Log;
   readonly queues: JobQueues;
   readonly intake: Pick<Intake, 'infer' | 'cancel'>;
+  readonly notes: Pick<RunNotes, 'of'>;
   /** Undefined where messages are passed by reference. */
   readonly largeTensors: LargeTensors | undefined;
   readonly stopping: () => boolean;
@@ -187,7 +192,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
       sends: held.message.sends + 1,
       msLeft: Number.isFinite(msLeft) ? msLeft : 0,
     };
-    intake.infer(held.message);
+    intake.infer(held.message, publicJobId(held.message.model, held.id));
   };
 
   const forget = (held: HeldJob) => {
@@ -196,14 +201,27 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
     held.served.jobs.delete(held.id);
   };
 
-  const settle = (held: HeldJob, outcome: Outcome) => {
+  /** What stays with the job of this run. */
+  const noteOf = ({ served, message }: HeldJob, outcome: Outcome, timing: BatchTiming | undefined) => {
+    const error = outcome.ok ? null : outcome.error;
+    const end = {
+      state: outcome.ok ? 'ok' : 'error',
+      error,
+      ...(timing === undefined ? {} : { done: { timing } }),
+    } as const;
+    const run = parts.notes.of(message.id, liveRun(served.model, message.id), end);
+    return run && JSON.stringify(runJson(run));
+  };
+
+  const settle = (held: HeldJob, outcome: Outcome, timing?: BatchTiming) => {
     const { id, served, decoded } = held;
     const { taker, model } = served;
+    const note = noteOf(held, outcome, timing);
     forget(held);
     const result = outcome.ok ? resultOf(outcome, decoded, model) : outcome;
     if (result.ok) {
       steps.over(model.name, id);
-      ended(taker.complete(id, result.value));
+      ended(taker.complete(id, result.value, note));
       return;
     }
     const { error } = result;
@@ -215,7 +233,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
       return;
     }
     steps.over(model.name, id);
-    ended(taker.fail(id, failedReason(error), verdict === 'retry'));
+    ended(taker.fail(id, failedReason(error), verdict === 'retry', note));
   };
 
   const verdictOf = (held: HeldJob, error: ErrorInfo): JobVerdict => {
@@ -304,7 +322,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
       }
       const { outcome } = message;
       // One whose outputs were lost is none: as long as its queue has not heard of the end, the sweep runs it again.
-      if (isWholeOutcome(outcome)) settle(held, outcome);
+      if (isWholeOutcome(outcome)) settle(held, outcome, message.timing);
       else if (!isQueued(held)) resend(held);
     },
     missing(message) {

@@ -9,6 +9,7 @@ import {
   executionKind,
   instanceDepth,
   preservesOrdering,
+  waitingAhead,
 } from '@nereid/scheduler';
 import type { Directory, LargeTensors, Mailbox } from '@nereid/transport';
 import { createAnswerOrder } from './answer-order.ts';
@@ -21,6 +22,7 @@ import { createModelStatistics, type ModelStatistics } from './model-statistics.
 import { closeStrategies } from './model-strategies.ts';
 import { allDescribed, isEnsemble, type OwnedModel, type OwnedVersion } from './owned-model.ts';
 import type { PassOn } from './pass-on.ts';
+import type { RunNotes } from './run-notes.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
 import type { OwnedRequest, SequenceParts, VersionQueue } from './version-queue.ts';
 
@@ -43,6 +45,7 @@ export interface ModelQueuesParts {
   readonly metrics: StatisticsMetrics;
   readonly limits: QueueLimits;
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
+  readonly notes: RunNotes;
   readonly passOn: PassOn;
   /** Undefined where messages are passed by reference. */
   readonly largeTensors: LargeTensors | undefined;
@@ -105,6 +108,8 @@ function workerQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue {
       }),
       instanceDepth: depth,
       statistics,
+      notes: parts.notes,
+      waitingAhead: waitingAhead(config),
       decoupled: model.signature.decoupled,
       sequences,
       answersTo: order?.owner,
@@ -118,7 +123,7 @@ function workerQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue {
 }
 
 function ensembleQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue {
-  const { clock, log, mailbox, limits, answer, idle, directory } = parts;
+  const { clock, log, mailbox, limits, answer, idle, directory, notes } = parts;
   const { signature } = model;
   const caller = parts.ensembleCalls.caller();
   return ({ version }, statistics) =>
@@ -127,6 +132,8 @@ function ensembleQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue
       log,
       mailbox,
       version,
+      epoch: () => model.epoch,
+      notes,
       signature,
       caller,
       statistics,

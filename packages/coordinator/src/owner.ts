@@ -34,7 +34,7 @@ export interface OwnerLimits extends QueueLimits {
 }
 
 export interface OwnerParts
-  extends Pick<ModelQueuesParts, 'answer' | 'apart' | 'ensembleCalls' | 'largeTensors' | 'passOn'> {
+  extends Pick<ModelQueuesParts, 'answer' | 'apart' | 'ensembleCalls' | 'largeTensors' | 'notes' | 'passOn'> {
   readonly id: ProcessId;
   readonly clock: Clock;
   readonly log: Log;

@@ -1,19 +1,22 @@
-import { type CachedMessage, isAnswerFor, type Message } from '@nereid/protocol';
+import { type CachedMessage, isAnswerFor, type Message, senderOf } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
 import { answerSequences } from './answer-sequences.ts';
 import { answerCount, type CountParts } from './count-answer.ts';
 import type { Intake } from './intake.ts';
 import type { JobIntake } from './job-intake.ts';
+import { liveRuns } from './live-runs.ts';
 import { countCached } from './model-statistics.ts';
 import type { OwnedModel } from './owned-model.ts';
 import type { Owner } from './owner.ts';
 import type { PassOn } from './pass-on.ts';
+import type { RunNotes } from './run-notes.ts';
 import { passOnSigns } from './stream-signs.ts';
 
 export interface Receivers extends CountParts {
   readonly log: Log;
   /** What was sent to it was taken, and what was lost has come again. */
   readonly hasAll: () => boolean;
+  readonly notes: RunNotes;
   readonly intake: Intake;
   readonly owner: Owner;
   readonly jobs: JobIntake | undefined;
@@ -59,6 +62,9 @@ export function receive(receivers: Receivers, message: Message): void {
     case 'list':
     case 'evict':
       answerSequences(receivers, message);
+      break;
+    case 'explain':
+      mailbox.send(senderOf(message.id), receivers.notes.tell(message, liveRuns(models)));
       break;
     case 'refused':
       owner.refused(message).catch((error) => log.error({ err: error, model: message.model }, 'lease not renewed'));

@@ -1,4 +1,4 @@
-import type { ProcessId } from '@nereid/protocol';
+import { type NotedEvent, noteEvent, type ProcessId } from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
 import type { AnswerOrder } from './answer-order.ts';
 import type { SentBatch } from './sent-batch.ts';
@@ -19,6 +19,10 @@ export interface Entry {
   cancelled: boolean;
   /** Batches lost with this request in them. */
   losses: number;
+  /** Copies of it that came. */
+  copies: number;
+  /** For whoever asks what became of it. */
+  events: NotedEvent[] | undefined;
   deadline: Timer | undefined;
 }
 
@@ -39,9 +43,13 @@ export interface RequestEntries extends Iterable<Entry> {
    */
   expire(): void;
   run(entry: Entry, batch: SentBatch): void;
+  /** A copy of it came, if it is known. */
+  copied(id: string): void;
   /** It runs at that worker already, in a batch of an earlier owner. */
   runElsewhere(entry: Entry, worker: ProcessId): void;
   forget(id: string): void;
+  /** Forgets all; each is told before. */
+  clear(told: (entry: Entry) => void): void;
 }
 
 /** `idle` is called when the last one is forgotten; `order`, if any, is told where each is. */
@@ -70,7 +78,7 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
     earliestUs = Math.min(earliestUs, deadlineUs);
   };
 
-  return {
+  const self: RequestEntries = {
     [Symbol.iterator]: () => entries.values(),
     get running() {
       return running;
@@ -91,6 +99,8 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
         elsewhere: undefined,
         cancelled: false,
         losses: 0,
+        copies: 0,
+        events: undefined,
         deadline: undefined,
       };
       entries.set(request.id, entry);
@@ -122,7 +132,12 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
       order?.sent(entry.request.id);
       noDeadline(entry);
     },
+    copied(id) {
+      const entry = entries.get(id);
+      if (entry !== undefined) entry.copies++;
+    },
     runElsewhere(entry, worker) {
+      noteEvent(entry, clock.nowUs(), `${worker} runs it already, in another batch`);
       if (!entry.running) running++;
       entry.running = true;
       entry.elsewhere = worker;
@@ -137,5 +152,12 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
       order?.ended(id);
       if (entries.size === 0) idle();
     },
+    clear(told) {
+      for (const entry of [...entries.values()]) {
+        told(entry);
+        self.forget(entry.request.id);
+      }
+    },
   };
+  return self;
 }

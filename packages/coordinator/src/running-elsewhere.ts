@@ -1,4 +1,5 @@
 import type { ProcessId } from '@nereid/protocol';
+import type { Entry, RequestEntries } from './request-entries.ts';
 
 /**
  * Requests that workers run in batches of an earlier owner (docs/protocol.md R26), by id: known from
@@ -32,4 +33,30 @@ export function createRunningElsewhere(): RunningElsewhere {
     add: (id, worker) => void workers.set(id, worker),
     delete: (id) => void workers.delete(id),
   };
+}
+
+interface TakeOverParts {
+  readonly elsewhere: RunningElsewhere;
+  readonly entries: RequestEntries;
+  /** Takes one that waits out of the scheduler; undefined where it stays there. */
+  readonly leaves: ((id: string) => void) | undefined;
+}
+
+/** Notes what the worker runs, of which nothing is run a second time; those that it runs no longer. */
+export function takeOverRunning(
+  { elsewhere, entries, leaves }: TakeOverParts,
+  worker: ProcessId,
+  running: ReadonlySet<string>,
+): readonly Entry[] {
+  const { found, over } = elsewhere.replace(worker, running, (id) => entries.get(id)?.batch !== undefined);
+  for (const id of found) {
+    const entry = entries.get(id);
+    if (entry === undefined || entry.running || leaves === undefined) continue;
+    entries.runElsewhere(entry, worker);
+    leaves(id);
+  }
+  return over.flatMap((id) => {
+    const entry = entries.get(id);
+    return entry?.elsewhere === worker ? [entry] : [];
+  });
 }

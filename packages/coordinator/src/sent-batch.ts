@@ -10,7 +10,12 @@ export interface SentBatch {
   readonly epoch: Epoch;
   readonly worker: ProcessId;
   readonly instance: InstanceKey;
+  /** Position among its worker's, and name; '' where the worker has not said. */
+  readonly index: number;
+  readonly instanceName: string;
   readonly requests: readonly OwnedRequest[];
+  /** Of all its requests. */
+  readonly rows: number;
   readonly sentUs: number;
   readonly reason: CloseReason;
   /** Of steps: each one's slot. */
@@ -33,7 +38,7 @@ export interface BatchSource {
 /** A batch to be sent now. */
 export function newBatch(
   source: BatchSource,
-  { worker, index }: Pick<PlacedInstance, 'worker' | 'index'>,
+  { worker, index, name: instanceName }: Pick<PlacedInstance, 'worker' | 'index' | 'name'>,
   requests: readonly OwnedRequest[],
   sentUs: number,
 ): SentBatch {
@@ -42,12 +47,21 @@ export function newBatch(
     epoch: source.epoch(),
     worker,
     instance: `${worker}/${index}`,
+    index,
+    instanceName,
     requests,
+    rows: rowsOf(requests),
     sentUs,
     reason: 'single',
     slots: undefined,
     answersOnly: false,
   };
+}
+
+function rowsOf(requests: readonly OwnedRequest[]): number {
+  let rows = 0;
+  for (const request of requests) rows += request.rows;
+  return rows;
 }
 
 /** `stepOf` tells of steps of sequences what else their worker is to know. */

@@ -3,6 +3,7 @@ import {
   type EntryResult,
   type ErrorInfo,
   type FailureReason,
+  noteEvent,
   type ProcessId,
   type StepOrder,
   senderOf,
@@ -131,6 +132,8 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps | 
         return;
       case 'moved': {
         const { id, sent, current } = decision;
+        noteEvent(entry, clock.nowUs(), 'its sender had named another session of its sequence: it is to send it again');
+        parts.queue.notes.ended(parts.queue, entry, { state: 'left' });
         entries.forget(id);
         mailbox.send(entry.request.message.replyTo, { kind: 'moved', model, id, sent, current });
         return;

@@ -11,16 +11,23 @@ import type {
   SlotDescription,
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
-import type { BatchTimes, QueuedRequest, Scheduler, WaitingLevel } from '@nereid/scheduler';
+import type { BatchTimes, QueuedRequest, Scheduler, WaitingAhead, WaitingLevel } from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
 import type { AnswerOrder } from './answer-order.ts';
 import type { ModelStatistics } from './model-statistics.ts';
+import type { NotedEntry, RunNotes } from './run-notes.ts';
 import type { BatchSource } from './sent-batch.ts';
 import type { SequenceRow } from './sequence-list.ts';
 
 /** A request from its arrival until its outcome. */
 export interface OwnedRequest extends QueuedRequest {
   readonly message: InferMessage;
+  /** Public id of its job, '' for none. */
+  readonly job: string;
+  /** What it found at its arrival in its queue, see ExplainedRun. */
+  foundWaiting: number;
+  foundAhead: number;
+  foundRunning: number;
 }
 
 /** Of a model that keeps sequences. */
@@ -42,6 +49,10 @@ export interface QueueParts extends BatchSource {
   readonly statistics: ModelStatistics;
   /** Requests may get several answers, of which statistics are kept one by one. */
   readonly decoupled: boolean;
+  /** What becomes of requests is noted there. */
+  readonly notes: RunNotes;
+  /** Of what waits here, what goes before a request. */
+  readonly waitingAhead: WaitingAhead;
   /** Answers the request's gateway in place of a worker. */
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
   /** Keeps answers in the order in which their requests are sent out; undefined where they go as they come. */
@@ -97,6 +108,8 @@ export interface VersionQueue {
   readonly oldestArrivedUs: number | undefined;
   /** Of those waiting, see Scheduler. */
   readonly levels: Iterable<WaitingLevel>;
+  /** Requests without an outcome, in order of arrival. Read when somebody looks. */
+  readonly entries: Iterable<NotedEntry> & { get(id: string): NotedEntry | undefined };
   /** Sequences that live. Read when somebody looks. */
   readonly sequences: Iterable<SequenceRow>;
   /** Whether it is queued or running here. */

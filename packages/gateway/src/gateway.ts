@@ -2,12 +2,14 @@ import {
   type BytesInFlight,
   type Caller,
   type CallerLimits,
+  type CallMark,
   createCaller,
   type LeaveSignal,
   type ModelFound,
   type ModelLookup,
   type ResponseStore,
   type StreamedAnswer,
+  type UnreadRequest,
 } from '@nereid/caller';
 import type { ModelRecord } from '@nereid/config';
 import {
@@ -20,6 +22,7 @@ import {
 } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { Directory, Timing, Transport } from '@nereid/transport';
+import { createExplain, type Explain } from './explain.ts';
 import { createOwnerQuestions } from './owner-questions.ts';
 import { createSequences, type Sequences } from './sequences.ts';
 import { createStatistics, type Statistics } from './statistics.ts';
@@ -55,8 +58,9 @@ export interface Gateway {
   /**
    * Never rejects: what goes wrong is an outcome. `signal` cancels the request wherever it is. `msLeft`: the caller has a
    * deadline and gives up after so many milliseconds, by `signal`; a queue drops the request then even if it never hears.
+   * `mark` has the request's token once this returns.
    */
-  infer(request: InferRequest, signal?: LeaveSignal, msLeft?: number): Promise<Outcome>;
+  infer(request: InferRequest, signal?: LeaveSignal, msLeft?: number, mark?: CallMark): Promise<Outcome>;
   /**
    * As `infer`, for a model that may give any number of answers; of any other model one comes. The
    * request is sent at the call. The answers come in their order, of one execution, and end with the
@@ -68,6 +72,7 @@ export interface Gateway {
     signal?: LeaveSignal,
     msLeft?: number,
     inFlight?: BytesInFlight,
+    mark?: CallMark,
   ): AsyncIterableIterator<StreamedAnswer>;
   /** Why `inferStream` would refuse the request unsent, from what is known here; null where it would send it. */
   refusal(request: InferRequest): ErrorInfo | null;
@@ -79,8 +84,11 @@ export interface Gateway {
   servedModels(): readonly ModelFound[];
   /** A READY version with its record, or Triton's error for it. */
   model(name: string, version?: string): ModelLookup;
+  /** A door has refused a request that did not come here; gives it a token in `mark`. */
+  refused(mark: CallMark, request: UnreadRequest, error: ErrorInfo): void;
   readonly statistics: Statistics;
   readonly sequences: Sequences;
+  readonly explain: Explain;
   /** To be told of requests that begin to come for a model with `closesEarly`. */
   readonly coming: Caller['coming'];
   /** No longer ready, and refuses new requests; those it holds go on. Idempotent. */
@@ -116,6 +124,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const asking = { clock, directory, models, questions, wait_ms: caller.times.ownerless_wait_ms };
   const statistics = createStatistics({ ...asking, tell: caller.tell });
   const sequences = createSequences(asking);
+  const explain = createExplain({ id, clock, mailbox, directory, own: caller.notes.tell });
   let started = false;
   let stopping = false;
   let closing: Promise<void> | undefined;
@@ -139,6 +148,9 @@ export function createGateway(options: GatewayOptions): Gateway {
       case 'counted':
       case 'listed':
         questions.answered(message);
+        break;
+      case 'explained':
+        explain.answered(message);
         break;
       default:
         if (!caller.take(message)) log.warn({ kind: message.kind }, 'message that no gateway takes');
@@ -174,6 +186,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     closed = true;
     caller.close(STOPPED);
     questions.close();
+    explain.close();
     await mailbox.close();
     await tell(() => directory.leave(id));
   };
@@ -183,21 +196,25 @@ export function createGateway(options: GatewayOptions): Gateway {
       await directory.register({ id, role: 'gateway', draining: false });
       started = true;
     },
-    infer(request, signal, msLeft = 0) {
+    infer(request, signal, msLeft = 0, mark = { door: 'embedded', id: '' }) {
       if (traces?.on === true) traces.sample(request.modelName);
-      return stopping ? Promise.resolve(STOPPED) : caller.infer(request, { signal, msLeft });
+      return stopping ? Promise.resolve(STOPPED) : caller.infer(request, { signal, msLeft, mark });
     },
     refusal: (request) => (stopping ? STOPPING : caller.refusal(request)),
-    inferStream(request, signal, msLeft = 0, inFlight = undefined) {
+    inferStream(request, signal, msLeft = 0, inFlight = undefined, mark = { door: 'embedded', id: '' }) {
       if (traces?.on === true) traces.sample(request.modelName);
-      return stopping ? caller.refusedStream(STOPPING) : caller.inferStream(request, { signal, msLeft, inFlight });
+      return stopping
+        ? caller.refusedStream(STOPPING)
+        : caller.inferStream(request, { signal, msLeft, inFlight, mark });
     },
+    refused: caller.notes.refused,
     live: () => !closed,
     ready: () => !stopping && (options.strictReadiness === false || (isCoordinated() && models.allReady())),
     modelReady: (name, version) => !stopping && models.ready(name, version),
     model: (name, version = '') => models.find(name, version),
     statistics,
     sequences,
+    explain,
     coming: caller.coming,
     servedModels: models.served,
     drain,

@@ -1,3 +1,4 @@
+import type { CallMark } from '@nereid/caller';
 import type { DecodedRequest, Outcome } from '@nereid/protocol';
 import type { Gateway } from './gateway.ts';
 import type { SharedMemory } from './shared-memory.ts';
@@ -12,12 +13,13 @@ export function inferShared(
   memory: SharedMemory,
   { request, outputs }: Pick<DecodedRequest, 'request' | 'outputs'>,
   signal: AbortSignal | undefined,
+  mark: CallMark,
 ): Promise<Outcome> {
   const held = holdSharedOutputs(memory, outputs);
   if (!held.ok) return Promise.resolve(held);
   const places = held.value;
-  if (places === undefined) return gateway.infer(request, signal);
-  return gateway.infer(request, signal).then((outcome) => {
+  if (places === undefined) return gateway.infer(request, signal, 0, mark);
+  return gateway.infer(request, signal, 0, mark).then((outcome) => {
     const placed = outcome.ok ? places.place(outcome.response) : outcome;
     places.release();
     return placed;

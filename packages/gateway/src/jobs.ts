@@ -80,6 +80,8 @@ export interface Jobs {
   /** By its public id; waits so long for its end. */
   find(publicId: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined>;
   result(publicId: string, waitMs: number, signal?: AbortSignal): Promise<JobResult>;
+  /** The rows of the job's log, the newest first. */
+  notes(publicId: string): Promise<readonly string[]>;
   /** Until when the result of a finished job can be asked for; undefined where that is not known. */
   expiry(job: StoredJob): JobExpiry | undefined;
   /** What a producer needs to know of a model's queue. */
@@ -114,6 +116,10 @@ export function createJobs({ queues, directory, clock }: JobsParts): Jobs {
 
   return {
     find,
+    async notes(publicId) {
+      const known = parsePublicJobId(publicId);
+      return known === undefined ? [] : queues.notes(known.model, known.id);
+    },
     expiry,
     model(name, version) {
       const record = directory.record(name);

@@ -25,6 +25,36 @@ export {
   thrownText,
 } from './error.ts';
 export { errorReasonsMarkdown, errorTableMarkdown } from './error-table.ts';
+export {
+  EXPLAINED_OTHERS_MAX,
+  type ExplainedBatch,
+  type ExplainedCall,
+  type ExplainedError,
+  type ExplainedEvent,
+  type ExplainedMessage,
+  type ExplainedRequest,
+  type ExplainedRun,
+  type ExplainedState,
+  type ExplainMessage,
+  explained,
+  keptError,
+  keptText,
+  type NotedEvent,
+  noteEvent,
+  toldEvents,
+} from './explained.ts';
+export {
+  callJson,
+  type ExplainedBatchJson,
+  type ExplainedCallJson,
+  type ExplainedJobJson,
+  type ExplainedJson,
+  type ExplainedRequestJson,
+  type ExplainedRunJson,
+  requestHead,
+  runJson,
+  sequenceIdJson,
+} from './explained-json.ts';
 export { decodeGenerateRequest, type GenerateInput } from './generate-request.ts';
 export { encodeGenerateResponse } from './generate-response.ts';
 export { bf16ToFp32, fp16ToFp32 } from './half.ts';

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { BLOB_PLACES, type BlobTensor, type CarriedOutcome, type CarriedRequest } from './blob.ts';
 import { DATATYPE_BYTES, type Datatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorCode, NereidError } from './error.ts';
+import { EXPLAINED_STATES } from './explained.ts';
 import type { Parameters } from './infer.ts';
 import { KEPT_ACTIONS } from './kept-messages.ts';
 import { ENTRY_RESULTS, type Message, type MessageKind, OTHER_RESPONSES } from './message.ts';
@@ -36,6 +37,20 @@ const blobTensor: fc.Arbitrary<BlobTensor> = fc.record({
 });
 const tensors = fc.array(fc.oneof(tensor, blobTensor), { maxLength: 3 });
 const names = fc.array(name, { maxLength: 3 });
+const EXPLAINED = {
+  ...{ process: fc.string(), id: fc.string(), requestId: fc.string(), model: fc.string(), version: fc.string() },
+  trace: fc.string(),
+  parent: fc.option(fc.record({ id: fc.string(), step: fc.integer() })),
+  correlationId: fc.oneof(fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }), fc.string()),
+  ...{
+    arrivedMs: fc.double({ noNaN: true, min: 0 }),
+    tookUs: fc.double({ noNaN: true, min: 0 }),
+    arrivedUs: fc.double({ noNaN: true, min: 0 }),
+  },
+  state: fc.constantFrom(...EXPLAINED_STATES),
+  error: fc.option(fc.record({ code: fc.string(), message: fc.string(), reason: fc.string() })),
+  events: fc.array(fc.record({ afterUs: fc.double({ noNaN: true, min: 0 }), what: fc.string() }), { maxLength: 2 }),
+};
 const streams = fc.array(fc.record({ id: fc.string(), execution: fc.string() }), { maxLength: 3 });
 const REQUEST_FIELDS = {
   modelName: name,
@@ -344,6 +359,38 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
         ageUs: fc.maxSafeNat(),
       }),
       { maxLength: 3 },
+    ),
+    more: fc.boolean(),
+  }),
+  explain: fc.record({
+    kind: fc.constant('explain' as const),
+    id: name,
+    about: text,
+    parents: names,
+    limit: fc.nat(),
+  }),
+  explained: fc.record({
+    kind: fc.constant('explained' as const),
+    id: name,
+    process: name,
+    calls: fc.array(
+      fc.record({ ...EXPLAINED, door: name, owner: name, sends: fc.nat(), answers: fc.nat(), cached: fc.boolean() }),
+      { maxLength: 2 },
+    ),
+    runs: fc.array(
+      fc.record({
+        ...EXPLAINED,
+        ...{ epoch: integer, job: text, rows: fc.nat(), priority: duration, waiting: fc.nat(), ahead: fc.nat() },
+        ...{ running: fc.nat(), copies: fc.nat(), losses: fc.nat(), queuedUs: duration, session: text },
+        batch: fc.option(
+          fc.record({
+            ...{ number: integer, reason: name, worker: name, instance: integer, instanceName: text, slot: integer },
+            ...{ requests: fc.nat(), rows: fc.nat(), timing: fc.option(timing) },
+            others: fc.array(fc.record({ id: name, requestId: text }), { maxLength: 2 }),
+          }),
+        ),
+      }),
+      { maxLength: 2 },
     ),
     more: fc.boolean(),
   }),

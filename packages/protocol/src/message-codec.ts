@@ -50,6 +50,8 @@ const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
   cached: 21,
   kept: 22,
   put: 23,
+  explain: 24,
+  explained: 25,
 };
 const KINDS = new Map(Object.entries(KIND_NUMBERS).map(([kind, number]) => [number, kind as MessageKind]));
 

@@ -15,6 +15,7 @@ import {
 import type { CachedTime } from './cached-message.ts';
 import { isDatatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorCode, type ErrorInfo } from './error.ts';
+import { readExplain, readExplained } from './explained-header.ts';
 import { frameError, takeBytes } from './frame-body.ts';
 import {
   count,
@@ -371,4 +372,6 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     replyTo: text,
   }),
   put: record({ kind: kindOf('put'), model: text, id: text, tensors: list(putTensor) }),
+  explain: readExplain,
+  explained: readExplained,
 };

@@ -7,7 +7,7 @@ import type { CarriedOutcome, CarriedRequest } from './blob.ts';
 import type { CachedMessage } from './cached-message.ts';
 import type { ErrorInfo } from './error.ts';
 import type { KeptMessage, PutMessage } from './kept-messages.ts';
-import type { CountedMessage, CountMessage, EvictMessage, ListedMessage, ListMessage } from './question-messages.ts';
+import type { QuestionMessage } from './question-messages.ts';
 import type { VersionState } from './version-state.ts';
 
 /** `gw-…`, `co-…`, `wk-…`: a role and random letters, new at each start. */
@@ -362,11 +362,7 @@ export type Message =
   | FreeMessage
   | ControlMessage
   | RunningMessage
-  | CountMessage
-  | CountedMessage
-  | ListMessage
-  | EvictMessage
-  | ListedMessage
+  | QuestionMessage
   | CachedMessage
   | KeptMessage
   | PutMessage;

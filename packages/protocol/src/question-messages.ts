@@ -1,7 +1,17 @@
 /** What gateways ask owners of models beside requests, and what these tell them. */
+import type { ExplainedMessage, ExplainMessage } from './explained.ts';
 import type { ListedSequence } from './listed-sequence.ts';
 import type { ModelMessage } from './message.ts';
 import type { VersionStatistics } from './statistics.ts';
+
+export type QuestionMessage =
+  | CountMessage
+  | CountedMessage
+  | ListMessage
+  | EvictMessage
+  | ListedMessage
+  | ExplainMessage
+  | ExplainedMessage;
 
 /** gateway → owner: tell me what you have counted of these versions of the model. */
 export interface CountMessage extends ModelMessage {

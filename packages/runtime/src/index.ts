@@ -15,4 +15,5 @@ export {
 } from './metrics.ts';
 export { packageVersion } from './package-version.ts';
 export { newProcessId, type Random, seededRandom } from './random.ts';
+export { createRecordRing, type RecordRing } from './record-ring.ts';
 export { type VirtualClock, virtualClock } from './virtual-clock.ts';

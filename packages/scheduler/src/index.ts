@@ -39,3 +39,4 @@ export {
 } from './schedulers.ts';
 export { batchShapeKey } from './shape-key.ts';
 export { createStepGate, type StepGate } from './step-gate.ts';
+export { type WaitingAhead, waitingAhead } from './waiting-ahead.ts';

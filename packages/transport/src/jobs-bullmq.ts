@@ -38,6 +38,8 @@ const ANSWER_MS_MAX = 5_000;
 const RETRY_MS = 100;
 /** Queues that are known at a time; any client may name one. */
 const QUEUES_MAX = 1_024;
+/** Rows of a job's log that are read: of whoever writes some. */
+const NOTES_READ_MAX = 64;
 /** A blocking wait for jobs, in seconds. */
 const BLOCK_S = 5;
 
@@ -145,6 +147,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     async add(model, job) {
       await ask(() => opened(model).add(JOB_NAME, job.data, jobOptions(job)));
     },
+    notes: (model, id) => ask(async () => (await opened(model).getJobLogs(id, 0, NOTES_READ_MAX - 1, false)).logs),
     counts: (model) =>
       ask(async () => {
         const counts = await opened(model).getJobCounts();

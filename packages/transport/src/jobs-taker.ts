@@ -1,5 +1,5 @@
 import { type Clock, type Log, settledWithin, type Timer } from '@nereid/runtime';
-import { type Job, UnrecoverableError, type Worker } from 'bullmq';
+import { Job, UnrecoverableError, type Worker } from 'bullmq';
 import type { JobTaker, TakenJob, TakeOptions } from './jobs.ts';
 
 export interface JobTakerParts {
@@ -24,6 +24,8 @@ const TAKES_AT_ONCE_MAX = 16;
 const RENEWALS_PER_LOCK = 3;
 /** Between two tries while Redis does not answer. */
 const RETRY_MS = 200;
+/** Rows of a job's log; its producer may write some too. */
+const NOTES_MAX = 64;
 /** Waits for jobs that end at once (a rate limit, a marker of a delayed job) are not repeated sooner. */
 const EMPTY_PAUSE_MS = 20;
 /** Milliseconds below which a wait counts as none. */
@@ -195,14 +197,24 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   };
 
   /** Repeats a last step until Redis says yes, or that the job is not ours (any more). */
-  const end = (id: string, step: (job: Job, token: string) => Promise<unknown>): Promise<void> => {
+  const end = (id: string, step: (job: Job, token: string) => Promise<unknown>, note?: string): Promise<void> => {
     const entry = held.get(id);
     if (entry === undefined) return Promise.resolve();
+    if (note !== undefined && entry.ending === undefined) putDown(id, note);
     entry.ending ??= untilAnswered(() => step(entry.job, entry.token), id).finally(() => {
       held.delete(id);
       more();
     });
     return entry.ending;
+  };
+
+  /** With the command that ends the job, before it: a note that gets lost is not worth a wait. */
+  const putDown = (id: string, note: string) => {
+    if (worker === undefined) return;
+    parts.holdWrites();
+    Job.addJobLog(worker, id, note, NOTES_MAX).catch((error) =>
+      log.debug({ queue, err: error, job: id }, 'job note lost'),
+    );
   };
 
   const untilAnswered = async (step: () => Promise<unknown>, id: string) => {
@@ -227,8 +239,8 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     }
   };
 
-  const fail = (id: string, reason: string, retry: boolean) =>
-    end(id, (job, token) => {
+  const fail = (id: string, reason: string, retry: boolean, note?: string) => {
+    const step = (job: Job, token: string) => {
       const backoff = job.opts.backoff;
       const unknown = typeof backoff === 'object' && !BACKOFFS.has(backoff.type) ? backoff.type : undefined;
       const text =
@@ -237,10 +249,12 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       // Where it was made is of no use to whoever reads the job.
       error.stack = '';
       return job.moveToFailed(error, token, false);
-    });
+    };
+    return end(id, step, note);
+  };
 
-  const complete = (id: string, result: unknown) =>
-    end(id, async (job, token) => {
+  const complete = (id: string, result: unknown, note?: string) => {
+    const step = async (job: Job, token: string) => {
       try {
         await job.moveToCompleted(result, token, false);
       } catch (error) {
@@ -250,7 +264,9 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         tooLong.stack = '';
         await job.moveToFailed(tooLong, token, false);
       }
-    });
+    };
+    return end(id, step, note);
+  };
 
   const putBack = (id: string, delayMs: number) =>
     end(id, (job, token) => (delayMs > 0 ? job.moveToDelayed(clock.wallMs() + delayMs, token) : job.moveToWait(token)));

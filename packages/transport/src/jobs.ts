@@ -70,6 +70,8 @@ export interface JobQueues {
    * that nobody reads the job again.
    */
   waitOutcome(model: string, id: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined>;
+  /** The rows of the job's log, the newest first; none where there is no such job. */
+  notes(model: string, id: string): Promise<readonly string[]>;
   counts(model: string): Promise<JobCounts>;
   /** Begins to take the model's jobs; the taker is to be closed before the queues. */
   take(model: string, options: TakeOptions): JobTaker;
@@ -103,15 +105,15 @@ export interface TakenJob {
 /**
  * Holds taken jobs and renews their locks. Each job is to be ended by one of `complete`, `fail` and
  * `putBack`; each is repeated until Redis has answered, and does nothing for a job that is not held (any
- * more). They resolve once the job is off our hands.
+ * more). They resolve once the job is off our hands. A `note` is put into the job's log, which is deleted with the job.
  */
 export interface JobTaker {
   readonly held: number;
   /** There may be room again. */
   more(): void;
-  complete(id: string, result: unknown): Promise<void>;
+  complete(id: string, result: unknown, note?: string): Promise<void>;
   /** `retry`: as the job's attempts and backoff say; else it has failed for good. */
-  fail(id: string, reason: string, retry: boolean): Promise<void>;
+  fail(id: string, reason: string, retry: boolean, note?: string): Promise<void>;
   /** Back to the queue without counting as an attempt, after that time. */
   putBack(id: string, delayMs: number): Promise<void>;
   /** Takes no more, lets what is being ended end, puts the rest back. Idempotent. */

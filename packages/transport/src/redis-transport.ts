@@ -97,7 +97,8 @@ export function createRedisTransport(options: RedisTransportOptions): RedisTrans
       frame = encodeMessage(message, detached === undefined ? undefined : (tensor) => detached.refs.get(tensor));
     } catch (error) {
       detached?.undo();
-      log.error({ err: error, model: message.model }, `a message of kind ${message.kind} cannot be encoded`);
+      const model = 'model' in message ? message.model : undefined;
+      log.error({ err: error, model }, `a message of kind ${message.kind} cannot be encoded`);
       if (refused !== undefined) queueMicrotask(() => refused('full'));
       return;
     }

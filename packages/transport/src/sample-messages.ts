@@ -23,6 +23,23 @@ const REQUEST: InferRequest = {
   requestedOutputs: ['C'],
 };
 
+const EXPLAINED = {
+  process: 'co-1',
+  id: 'gw-1:12',
+  requestId: 'client-é',
+  model: 'm',
+  version: '3',
+  trace: '4bf92f3577b34da6a3ce929d0e0e4736',
+  parent: { id: 'gw-1:11', step: 2 },
+  correlationId: 18446744073709551615n,
+  arrivedMs: 1_790_000_000_000.25,
+  arrivedUs: 1_234.5,
+  tookUs: 2_500.5,
+  state: 'error',
+  error: { code: 'INTERNAL', message: 'no', reason: 'why' },
+  events: [{ afterUs: 99.5, what: 'its worker is gone' }],
+} as const;
+
 const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } = {
   infer: {
     kind: 'infer',
@@ -228,6 +245,42 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
         waiting: 1,
         idleUs: 0,
         ageUs: 20,
+      },
+    ],
+    more: true,
+  },
+  explain: { kind: 'explain', id: 'gw-1:e1', about: 'client-é', parents: ['gw-1:12'], limit: 10 },
+  explained: {
+    kind: 'explained',
+    id: 'gw-1:e1',
+    process: 'co-1',
+    calls: [{ ...EXPLAINED, process: 'gw-2', door: 'grpc', owner: 'co-1', sends: 2, answers: 3, cached: true }],
+    runs: [
+      {
+        ...EXPLAINED,
+        epoch: 7,
+        job: 'm~12',
+        rows: 2,
+        priority: 1,
+        waiting: 5,
+        ahead: 4,
+        running: 8,
+        copies: 1,
+        losses: 1,
+        queuedUs: 1_500.5,
+        session: 'gw-1:10',
+        batch: {
+          number: 8,
+          reason: 'full',
+          worker: 'wk-1',
+          instance: 1,
+          instanceName: 'm_0_1',
+          slot: 2,
+          requests: 3,
+          rows: 8,
+          timing: BATCH_TIMING,
+          others: [{ id: 'gw-1:13', requestId: 'ü' }],
+        },
       },
     ],
     more: true,

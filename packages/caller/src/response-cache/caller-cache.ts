@@ -1,7 +1,8 @@
-import type { CarriedOutcome, CarriedRequest } from '@nereid/protocol';
+import type { CarriedOutcome, CarriedRequest, InferRequest } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import type { Directory, Mailbox } from '@nereid/transport';
 import { type AnswerQueue, createAnswerQueue, type StreamLimits } from '../answer-queue.ts';
+import { type CallNotes, innerMark } from '../call-notes.ts';
 import type { CallOptions } from '../call-options.ts';
 import { createLeaving } from '../leave-signal.ts';
 import type { ModelFound, ModelLookups } from '../model-lookup.ts';
@@ -18,6 +19,8 @@ export interface CallerCacheParts {
   /** Undefined: nothing is kept, and every request runs. */
   readonly responses: ResponseStore | undefined;
   readonly submit: ResponseCacheParts['submit'];
+  /** Told of what is answered without a run. */
+  readonly notes: Pick<CallNotes, 'cached' | 'refused'>;
 }
 
 /** What a caller asks before it sends a request. */
@@ -43,7 +46,7 @@ const NONE: CallerCache = {
   close() {},
 };
 
-export function createCallerCache({ responses, mailbox, directory, ...parts }: CallerCacheParts): CallerCache {
+export function createCallerCache({ responses, mailbox, directory, notes, ...parts }: CallerCacheParts): CallerCache {
   if (responses === undefined) return NONE;
   const counts = createCachedCounts(mailbox, directory);
   const cache = createResponseCache({
@@ -53,9 +56,21 @@ export function createCallerCache({ responses, mailbox, directory, ...parts }: C
     counts,
   });
 
+  /** What had a run of its own has a token by then. */
+  const infer = (found: ModelFound, request: InferRequest, options: CallOptions) => {
+    const { mark = innerMark() } = options;
+    const arrivedUs = parts.clock.nowUs();
+    return cache.infer(found, request, { ...options, mark }).then((outcome) => {
+      if (mark.id !== '') return outcome;
+      if (outcome.ok) notes.cached(mark, request, arrivedUs);
+      else notes.refused(mark, request, outcome.error, arrivedUs);
+      return outcome;
+    });
+  };
+
   return {
     infer: (found, request, options) =>
-      found.cachesAnswers && isCacheable(request) ? cache.infer(found, request, options) : undefined,
+      found.cachesAnswers && isCacheable(request) ? infer(found, request, options) : undefined,
     stream(found, request, options) {
       if (!found.cachesAnswers || !isCacheable(request)) return undefined;
       const { signal, inFlight } = options;
@@ -64,7 +79,7 @@ export function createCallerCache({ responses, mailbox, directory, ...parts }: C
       const queue = createAnswerQueue(parts.limits, leave, inFlight);
       if (signal?.aborted === true) leave();
       signal?.addEventListener('abort', leave);
-      void cache.infer(found, request, { ...options, signal: leaving }).then((outcome) => {
+      void infer(found, request, { ...options, signal: leaving }).then((outcome) => {
         signal?.removeEventListener('abort', leave);
         queue.end(outcome);
       });

@@ -13,6 +13,8 @@ export interface Waiter {
   readonly deadlineUs: number | undefined;
   readonly resolve: (outcome: CarriedOutcome) => void;
   readonly signal: LeaveSignal | undefined;
+  /** Of the one that runs: gets its token. */
+  readonly mark: CallOptions['mark'];
   readonly timed: CallOptions['timed'];
 }
 

@@ -118,9 +118,11 @@ export function createResponseCache(parts: ResponseCacheParts): ResponseCache {
     const nowUs = clock.nowUs();
     const msLeft = first.deadlineUs === undefined ? 0 : Math.max(1, (first.deadlineUs - nowUs) / 1000);
     flight.runs = true;
-    void parts.submit(first.request, { signal: leaving, msLeft, timed: first.timed }).then((outcome) => {
-      landed(flight, outcome, nowUs - first.arrivedUs);
-    });
+    void parts
+      .submit(first.request, { signal: leaving, msLeft, timed: first.timed, mark: first.mark })
+      .then((outcome) => {
+        landed(flight, outcome, nowUs - first.arrivedUs);
+      });
   };
 
   const lookUp = async (flight: Flight, asked: Promise<KeptAnswer | undefined>) => {
@@ -131,7 +133,7 @@ export function createResponseCache(parts: ResponseCacheParts): ResponseCache {
   };
 
   return {
-    infer(found, request, { signal, msLeft = 0, timed }) {
+    infer(found, request, { signal, msLeft = 0, timed, mark }) {
       if (signal?.aborted === true) return Promise.resolve(CANCELLED);
       const arrivedUs = clock.nowUs();
       const files = modelFiles(found, models);
@@ -150,7 +152,7 @@ export function createResponseCache(parts: ResponseCacheParts): ResponseCache {
       }
       const deadlineUs = msLeft > 0 ? arrivedUs + msLeft * 1000 : undefined;
       return new Promise((resolve) => {
-        const waiter: Waiter = { request, arrivedUs, joinedUs, deadlineUs, resolve, signal, timed };
+        const waiter: Waiter = { request, arrivedUs, joinedUs, deadlineUs, resolve, signal, timed, mark };
         if (flight !== undefined) flights.join(flight, waiter);
         else {
           const begun = flights.begin({ name, key, files, found }, [waiter]);

@@ -7,6 +7,7 @@ import { createPieceWriter } from './piece-writer.ts';
 import type { MessageBytes } from './transport.ts';
 
 const CONTENT_TYPE = 'application/grpc';
+const REQUEST_ID = 'nereid-request-id';
 /** Trailers come behind the messages; Node would add a date. */
 const WITH_TRAILERS = { waitForTrailers: true, sendDate: false };
 const WITHOUT_MESSAGES = { endStream: true, sendDate: false };
@@ -18,6 +19,8 @@ const WITHOUT_MESSAGES = { endStream: true, sendDate: false };
 export interface CallReply {
   /** Gives a promise where the client does not keep up; it resolves when it does, or has left. */
   message(message: MessageBytes): Promise<void> | undefined;
+  /** To be told with the answer, if that has not begun. */
+  requestId(id: string): void;
   /** Ends the call after the messages before. Only the first counts; false for another. */
   status(status: CallStatus): boolean;
   readonly over: boolean;
@@ -38,6 +41,7 @@ export function createCallReply(
 ): CallReply {
   let over = false;
   let finished = false;
+  let requestId = '';
   /** What must be written before the next message, where a thread compresses it. */
   let queue: Promise<void> | undefined;
   const writer = createPieceWriter(stream, account, unread_timeout_ms);
@@ -48,6 +52,7 @@ export function createCallReply(
       'content-type': CONTENT_TYPE,
       'grpc-accept-encoding': ACCEPTED_ENCODINGS,
     };
+    if (requestId !== '') header[REQUEST_ID] = requestId;
     if (compression !== undefined) header['grpc-encoding'] = compression.encoding;
     stream.respond(header, WITH_TRAILERS);
   };
@@ -74,7 +79,9 @@ export function createCallReply(
         if (!isGone(stream)) stream.end();
       });
     } else {
-      stream.respond({ ':status': 200, 'content-type': CONTENT_TYPE, ...statusTrailers(status) }, WITHOUT_MESSAGES);
+      const named = requestId === '' ? {} : { [REQUEST_ID]: requestId };
+      const header = { ':status': 200, 'content-type': CONTENT_TYPE, ...named, ...statusTrailers(status) };
+      stream.respond(header, WITHOUT_MESSAGES);
       takeNoMore(stream);
     }
   };
@@ -95,6 +102,9 @@ export function createCallReply(
       const packed = compressed(whole(message), compression);
       if (packed instanceof Uint8Array && queue === undefined) return write(packed, true);
       return enqueue(async () => write(await packed, true));
+    },
+    requestId(id) {
+      requestId = id;
     },
     status(status) {
       if (over) return false;

@@ -126,6 +126,7 @@ function openCall(
   const info: CallInfo = {
     metadata: callMetadata(header),
     signal: leaving,
+    requestId: reply.requestId,
     msLeft: () => (deadlineUs === undefined ? 0 : Math.max(1, Math.ceil((deadlineUs - parts.clock.nowUs()) / 1000))),
   };
   return { stream, header, info, reply, account, parts, end };

@@ -1,3 +1,4 @@
+import type { CallMark } from '@nereid/caller';
 import {
   type ErrorInfo,
   encodeGrpcResponse,
@@ -15,6 +16,7 @@ import { GRPCInferenceService } from './gen/grpc_service_pb.ts';
 import { inferRequest } from './infer-request.ts';
 import type { CallInfo, GrpcCall, MessageBytes } from './transport.ts';
 import { pathOf } from './unary.ts';
+import { unreadCall } from './unread-call.ts';
 
 type Answer = Result<MessageBytes>;
 
@@ -38,7 +40,10 @@ const DECOUPLED: ErrorInfo = {
 
 /** Refuses in Triton's order (infer_handler.cc): version, model, decoupled model, parameters, inputs, outputs. */
 function infer(context: CallContext, document: GrpcInferDocument, info: CallInfo): Answer | Promise<Answer> {
+  const mark: CallMark = { door: 'grpc', id: '' };
   const fail = (error: ErrorInfo): Answer => {
+    if (mark.id === '') context.gateway.refused(mark, unreadCall(document, info.metadata), error);
+    info.requestId(mark.id);
     context.log.debug({ request_id: document.id, model: document.modelName, err: error }, 'infer failed');
     return { ok: false, error };
   };
@@ -50,7 +55,9 @@ function infer(context: CallContext, document: GrpcInferDocument, info: CallInfo
     if (!decoded.ok) return fail(decoded.error);
     const { request, outputs, shared } = decoded.value;
     // Never rejects: an infer's failure is an outcome, and an answer that is too large becomes an error.
-    return context.gateway.infer(request, info.signal, info.msLeft()).then((outcome) => {
+    const outcome = context.gateway.infer(request, info.signal, info.msLeft(), mark);
+    info.requestId(mark.id);
+    return outcome.then((outcome) => {
       const placed = shared === undefined ? outcome : shared.place(outcome);
       shared?.release();
       const answer = answered(answerOutputs(placed, outputs, found));

@@ -103,6 +103,7 @@ async function streaming(
     metadata: { get: (name) => options.metadata?.[name], headers: () => [] },
     signal: leaving.signal,
     stopping: stopping.signal,
+    requestId: () => {},
     msLeft: () => 0,
     messages: {
       [Symbol.asyncIterator]: () => ({

@@ -10,6 +10,7 @@
  * model is the status of the call; one of a request that was refused unsent is a message all the same.
  */
 import { setMaxListeners } from 'node:events';
+import type { CallMark } from '@nereid/caller';
 import { CANCELLED, errorInfo, NereidError, type Outcome } from '@nereid/protocol';
 import { answerOutputs } from '../answer-outputs.ts';
 import type { CallContext } from './call-context.ts';
@@ -26,6 +27,7 @@ import {
 } from './stream-messages.ts';
 import { createStreamOrder, type StreamOrder, type StreamOrderLimits } from './stream-order.ts';
 import type { BidiCall, MessageBytes } from './transport.ts';
+import { unreadCall } from './unread-call.ts';
 
 export interface StreamInferContext extends Pick<CallContext, 'gateway' | 'log'>, InferRequestContext {
   readonly limits: StreamOrderLimits;
@@ -124,6 +126,7 @@ async function readMessages(stream: InferStream): Promise<void> {
 function takeMessage(stream: InferStream, message: Uint8Array): void {
   const { context, call, order } = stream;
   const asked = readInfer(context, call.metadata, message);
+  const mark: CallMark = { door: 'grpc', id: '' };
   const request = order.begin(asked.decoupled ? 'as-produced' : 'in-turn', message.byteLength);
   call.holds(order.bytes);
   const { read } = asked;
@@ -133,27 +136,40 @@ function takeMessage(stream: InferStream, message: Uint8Array): void {
       ? context.gateway.refusal(read.value.request)
       : read.error;
   if (refusal !== null) {
+    context.gateway.refused(mark, unreadCall(asked, call.metadata), refusal);
     context.log.debug({ request_id: asked.id, model: asked.modelName, err: refusal }, 'request of a stream refused');
     if (read.ok) read.value.shared?.release();
     letGo(stream, request, refusalMessage(asked.id, refusal), true);
   } else if (read.ok) {
     const answer = asked.decoupled ? answerMany : answerOne;
-    answer(stream, request, asked, read.value)
+    answer(stream, request, asked, read.value, mark)
       .catch((thrown: unknown) => broken(stream, thrown))
       .finally(() => read.value.shared?.release());
   }
 }
 
-async function answerOne(stream: InferStream, request: number, asked: AskedInfer, read: ReadInfer): Promise<void> {
+async function answerOne(
+  stream: InferStream,
+  request: number,
+  asked: AskedInfer,
+  read: ReadInfer,
+  mark: CallMark,
+): Promise<void> {
   const { context, call, leaving } = stream;
-  const outcome = await context.gateway.infer(read.request, leaving.signal, call.msLeft());
+  const outcome = await context.gateway.infer(read.request, leaving.signal, call.msLeft(), mark);
   takeOutcome(stream, request, asked, asAsked(read, outcome), true);
 }
 
-async function answerMany(stream: InferStream, request: number, asked: AskedInfer, read: ReadInfer): Promise<void> {
+async function answerMany(
+  stream: InferStream,
+  request: number,
+  asked: AskedInfer,
+  read: ReadInfer,
+  mark: CallMark,
+): Promise<void> {
   const { context, call, leaving } = stream;
   const { gateway, bytesInFlight } = context;
-  const answers = gateway.inferStream(read.request, leaving.signal, call.msLeft(), bytesInFlight);
+  const answers = gateway.inferStream(read.request, leaving.signal, call.msLeft(), bytesInFlight, mark);
   for await (const { outcome, last } of answers) {
     const isEnd = last && outcome.ok && outcome.response.outputs.length === 0;
     if (!isEnd) takeOutcome(stream, request, asked, asAsked(read, outcome), last);

@@ -24,6 +24,8 @@ export interface CallInfo {
   readonly signal: LeaveSignal;
   /** Milliseconds until the call's deadline, at least 1; 0 where it has none. */
   msLeft(): number;
+  /** The token under which the cluster knows the request, for the answer's metadata. */
+  requestId(id: string): void;
 }
 
 /** One message as it travels; in parts where joining them would copy much. */

@@ -4,12 +4,15 @@ const MODEL = '/v2/models/[^/]+(?:/versions/[0-9]+)?';
 
 /**
  * Which group of `--http-restricted-api` a path belongs to (the calls of http_server.cc). Of our own
- * routes jobs are inference, queues and sequences are statistics, and the description of the models is metadata.
+ * routes jobs are inference, queues, sequences and what explains requests are statistics, and the description of the models is metadata.
  */
 const CATEGORIES: readonly (readonly [ApiCategory, RegExp])[] = [
   ['health', new RegExp(`^(?:/v2/health/(?:live|ready)|${MODEL}/ready)$`)],
   // Before the metadata of a model of that name, which it hides.
-  ['statistics', new RegExp(`^(?:/v2/models/stats|${MODEL}/stats|/nereid/v1/(?:queues|sequences(?:/.+)?))$`)],
+  [
+    'statistics',
+    new RegExp(`^(?:/v2/models/stats|${MODEL}/stats|/nereid/v1/(?:queues|sequences(?:/.+)?|explain/.+))$`),
+  ],
   ['metadata', new RegExp(`^(?:/v2|${MODEL}|/openapi(?:\\.json|/.*)?)$`)],
   ['model-config', new RegExp(`^${MODEL}/config$`)],
   [

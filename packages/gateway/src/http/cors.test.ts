@@ -25,7 +25,8 @@ async function ask(origins: readonly string[], method: string, path: string, hea
   return { status: response.status, ...Object.fromEntries(cors) };
 }
 
-const EXPOSED = 'Inference-Header-Content-Length, Nereid-Error, Retry-After, Location, Content-Encoding';
+const EXPOSED =
+  'Inference-Header-Content-Length, Nereid-Error, Nereid-Request-Id, Retry-After, Location, Content-Encoding';
 
 /** Of answers that may be compressed. */
 const CODED = { vary: 'Accept-Encoding' };

@@ -4,7 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 const ANY = '*';
 const METHODS = 'GET, POST, DELETE';
 /** What a page may read of an answer beside what every page may. */
-const EXPOSED = 'Inference-Header-Content-Length, Nereid-Error, Retry-After, Location, Content-Encoding';
+const EXPOSED =
+  'Inference-Header-Content-Length, Nereid-Error, Nereid-Request-Id, Retry-After, Location, Content-Encoding';
 /** How long a browser may remember what it was told before a request. */
 const PREFLIGHT_AGE_S = '600';
 const NO_CONTENT_STATUS = 204;

@@ -1,4 +1,4 @@
-import type { StreamedAnswer } from '@nereid/caller';
+import type { CallMark, StreamedAnswer } from '@nereid/caller';
 import type { ModelSignature } from '@nereid/config';
 import { decodeGenerateRequest, type ErrorInfo, errorInfo, type GenerateInput, NereidError } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -12,6 +12,7 @@ import { sendOnlyAnswer } from './generate-only.ts';
 import type { InferContext } from './infer.ts';
 import { modelOf } from './model-path.ts';
 import { type Body, readBody } from './read-body.ts';
+import { REQUEST_ID, unreadRequest } from './request-id.ts';
 
 /** POST /v2/models/{m}[/versions/{v}]/generate: the one answer of the model, as flat JSON. */
 export function generate(context: InferContext, request: FastifyRequest, reply: FastifyReply): void {
@@ -37,7 +38,10 @@ function answerGenerate(
 ): void {
   const { gateway, log, closing } = context;
   const { name, version } = modelOf(request);
+  const mark: CallMark = { door: 'http', id: '' };
   const fail = (error: ErrorInfo, status?: number) => {
+    if (mark.id === '') gateway.refused(mark, unreadRequest(name, version, '', request.headers), error);
+    reply.header(REQUEST_ID, mark.id);
     log.debug({ model: name, err: error }, 'generate failed');
     if (closing()) reply.header('Connection', 'close');
     sendError(reply, error, status);
@@ -77,7 +81,8 @@ function answerGenerate(
         return;
       }
       const signal = context.clientSignal(request.raw.socket);
-      const answers = gateway.inferStream(decoded, signal, 0, account.inFlight);
+      const answers = gateway.inferStream(decoded, signal, 0, account.inFlight, mark);
+      reply.raw.setHeader(REQUEST_ID, mark.id);
       sendAnswers({ reply, account, signal, closing, fail }, answers).catch(failed);
     } catch (thrown) {
       // Called from the socket: whatever is thrown past here would end the process.

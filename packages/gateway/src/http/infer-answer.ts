@@ -11,13 +11,14 @@ import type { FastifyReply } from 'fastify';
 import { answerCoding } from './content-coding.ts';
 import { deflateParts } from './deflate.ts';
 import { addBytes, type RequestBytes } from './request-bytes.ts';
+import { REQUEST_ID } from './request-id.ts';
 
 /** Up to so many bytes, copying an answer's parts into one write is cheaper than several writes. */
 const JOINED_BYTES_MAX = 65_536;
 
 /**
  * Encodes and sends an answer, compressed where the client asks for it. Where an output has no form
- * of the kind asked for, nothing is sent and the error is returned. Written past Fastify's own reply,
+ * of the kind asked for, nothing is sent and the error is returned. `requestId`: its token in the cluster, '' for none. Written past Fastify's own reply,
  * which takes one payload: the tensors of a large answer would have to be copied into one.
  */
 export function sendInferResponse(
@@ -26,30 +27,38 @@ export function sendInferResponse(
   request: Pick<DecodedRequest, 'outputs' | 'binaryDefault'>,
   closing: () => boolean,
   account: RequestBytes,
+  requestId = '',
 ): ErrorInfo | null {
   const formats = outputFormats(response, request);
   try {
     const encoded = encodeInferResponse(response, formats);
     addBytes(account, lengthOf(encoded.parts));
     const accepted = reply.request.headers['accept-encoding'];
-    if (accepted === undefined) writeAnswer(reply, answerHeaders(encoded), encoded.parts, closing);
-    else sendAsAccepted(reply, encoded, accepted, closing);
+    if (accepted === undefined) writeAnswer(reply, answerHeaders(encoded, requestId), encoded.parts, closing);
+    else sendAsAccepted(reply, encoded, accepted, closing, requestId);
     return null;
   } catch (thrown) {
     return errorInfo(thrown);
   }
 }
 
-function answerHeaders({ contentType, headerLength }: EncodedResponse): string[] {
+function answerHeaders({ contentType, headerLength }: EncodedResponse, requestId: string): string[] {
   const headers = ['Content-Type', contentType];
+  if (requestId !== '') headers.push(REQUEST_ID, requestId);
   // Of the JSON before it is compressed.
   if (headerLength !== undefined) headers.push('Inference-Header-Content-Length', String(headerLength));
   return headers;
 }
 
-function sendAsAccepted(reply: FastifyReply, encoded: EncodedResponse, accepted: string, closing: () => boolean): void {
+function sendAsAccepted(
+  reply: FastifyReply,
+  encoded: EncodedResponse,
+  accepted: string,
+  closing: () => boolean,
+  requestId: string,
+): void {
   const coding = answerCoding(accepted);
-  const headers = answerHeaders(encoded);
+  const headers = answerHeaders(encoded, requestId);
   // Takes the place of what CORS has set.
   headers.push('Vary', reply.raw.hasHeader('Vary') ? 'Origin, Accept-Encoding' : 'Accept-Encoding');
   if (coding === 'identity') {

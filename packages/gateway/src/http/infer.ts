@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { ModelLookup } from '@nereid/caller';
+import type { CallMark, ModelLookup } from '@nereid/caller';
 import type { ModelSignature } from '@nereid/config';
 import {
   type DecodedRequest,
@@ -27,6 +27,7 @@ import { modelOf } from './model-path.ts';
 import { rawRequest } from './raw-request.ts';
 import { type Body, readEncodedBody } from './read-body.ts';
 import { type OpenRequestBytes, type RequestBytes, takeBytes } from './request-bytes.ts';
+import { REQUEST_ID, unreadRequest, writtenId } from './request-id.ts';
 
 export interface InferContext {
   readonly gateway: Gateway;
@@ -51,7 +52,10 @@ export interface InferContext {
  */
 export function infer(context: InferContext, request: FastifyRequest, reply: FastifyReply): void {
   const { name, version } = modelOf(request);
+  const mark: CallMark = { door: 'http', id: '' };
   const fail = (error: ErrorInfo, id = '') => {
+    if (mark.id === '') context.gateway.refused(mark, unreadRequest(name, version, id, request.headers), error);
+    reply.header(REQUEST_ID, mark.id);
     context.log.debug({ request_id: id, model: name, err: error }, 'infer failed');
     if (context.closing()) reply.header('Connection', 'close');
     sendError(reply, error);
@@ -66,29 +70,30 @@ export function infer(context: InferContext, request: FastifyRequest, reply: Fas
 
   const arrived = found.closesEarly ? begun(context.gateway, found.record.name, request) : undefined;
   const account = context.openBytes(request.raw.socket, reply.raw);
+  const jsonLength = request.headers['inference-header-content-length'];
   const take = (body: Body) => {
     arrived?.();
     try {
       const asked = version === '' ? '' : found.version;
       const decoded = decodeInfer(context, request, found.signature, asked, body, account);
       if (!decoded.ok) {
-        fail(decoded.error);
+        fail(decoded.error, writtenId(body, jsonLength));
         return;
       }
       const { id } = decoded.value.request;
       const signal = context.clientSignal(request.raw.socket);
       // Never rejects: an infer's failure is an outcome, and an answer without a form becomes an error.
-      void inferShared(context.gateway, context.sharedMemory, decoded.value, signal).then((given) => {
+      void inferShared(context.gateway, context.sharedMemory, decoded.value, signal, mark).then((given) => {
         const outcome = answerOutputs(given, decoded.value.outputs, found);
         const error = outcome.ok
-          ? sendInferResponse(reply, outcome.response, decoded.value, context.closing, account)
+          ? sendInferResponse(reply, outcome.response, decoded.value, context.closing, account, mark.id)
           : outcome.error;
         if (error !== null) fail(error, id);
       });
     } catch (thrown) {
       // Called from the socket: whatever is thrown past here would end the process.
       if (!(thrown instanceof NereidError)) context.log.error({ err: thrown, model: name }, 'infer threw');
-      fail(errorInfo(thrown));
+      fail(errorInfo(thrown), writtenId(body, jsonLength));
     }
   };
   readEncodedBody(request.raw, context.inputBytesMax, context.inflate, take, account);

@@ -1,4 +1,5 @@
 import type { ModelFound } from '@nereid/caller';
+import { EXPLAINED_SCHEMAS } from './openapi-explained.ts';
 import { generalPaths } from './openapi-general.ts';
 import { modelPart } from './openapi-model.ts';
 import { dataSchema, dataSchemaName, GENERAL_SCHEMAS, hasJsonForm, type Schema } from './openapi-schemas.ts';
@@ -14,7 +15,7 @@ const NO_KEY = /[^\w.-]/g;
  */
 export function openApiDocument(models: readonly ModelFound[], version: string): Schema {
   const paths: Record<string, Record<string, Schema>> = {};
-  const schemas: Record<string, Schema> = { ...GENERAL_SCHEMAS };
+  const schemas: Record<string, Schema> = { ...GENERAL_SCHEMAS, ...EXPLAINED_SCHEMAS };
   const tags = [{ name: 'server' }, { name: 'jobs' }];
   for (const [index, found] of models.filter(({ record }) => PATH_NAME.test(record.name)).entries()) {
     const { name } = found.record;

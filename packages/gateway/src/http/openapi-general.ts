@@ -1,4 +1,5 @@
 import { SEQUENCES_LISTED_MAX } from '../sequences.ts';
+import { EXPLAIN_LIMIT_MAX } from './explain.ts';
 import { JOB_ERROR_RESPONSE, jsonBody, jsonResponse, type Operation, operation } from './openapi-parts.ts';
 import { type Schema, schemaRef } from './openapi-schemas.ts';
 
@@ -97,6 +98,28 @@ const ROUTES: readonly Route[] = [
         },
       ],
       success: jsonResponse('What it was.', schemaRef('Sequence')),
+      failure: JOB_ERROR_RESPONSE,
+    },
+  ],
+  [
+    '/nereid/v1/explain/{id}',
+    'get',
+    {
+      tag: SERVER,
+      summary: 'What became of a request: where it waited, with whom it ran, how long each part took',
+      parameters: [
+        {
+          ...named('id'),
+          description: "Its client's id, the `Nereid-Request-Id` of its answer, a job's id, or the id of a trace.",
+        },
+        {
+          name: 'limit',
+          in: 'query',
+          description: 'Requests of that id at most, the newest first; 10 unless given.',
+          schema: { type: 'integer', minimum: 1, maximum: EXPLAIN_LIMIT_MAX },
+        },
+      ],
+      success: jsonResponse('The requests of that id.', schemaRef('Explained')),
       failure: JOB_ERROR_RESPONSE,
     },
   ],

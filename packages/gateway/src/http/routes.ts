@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { RestrictedApis, RestrictedKey } from '../restricted.ts';
 import { admitRoute } from './admin-calls.ts';
 import { sendError, sendJson } from './errors.ts';
+import { explain } from './explain.ts';
 import { generate, generateStream } from './generate.ts';
 import { live, modelReady, ready } from './health.ts';
 import { type InferContext, infer } from './infer.ts';
@@ -71,6 +72,7 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ...sharedMemoryRoutes(context),
     ['GET', '/nereid/v1/queues', (request, reply) => queues(gateway, request, reply)],
     ['GET', SEQUENCES, (request, reply) => sequences(gateway, request, reply)],
+    ['GET', '/nereid/v1/explain/:id(^.+$)', (request, reply) => explain(context, request, reply)],
     ['DELETE', `${SEQUENCES}/:session(^.+$)`, (request, reply) => evictSequence(gateway, request, reply)],
     ['GET', '/openapi.json', (_request, reply) => openApi.sendDocument(reply)],
     ['GET', '/openapi', (_request, reply) => openApi.sendPage(reply)],

@@ -1,4 +1,4 @@
-import { type ErrorInfo, errorInfo, NereidError } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, NereidError, sequenceIdJson } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { type ModelSequence, SEQUENCES_LISTED_MAX, type SequencePosition } from '../sequences.ts';
@@ -95,7 +95,7 @@ function sequenceJson({ place, ...sequence }: ModelSequence) {
   return {
     model: sequence.model,
     version: sequence.version,
-    sequence_id: idJson(sequence.correlationId),
+    sequence_id: sequenceIdJson(sequence.correlationId),
     session: sequence.session,
     ...(place === null
       ? { backlog: sequence.backlog }
@@ -105,10 +105,4 @@ function sequenceJson({ place, ...sequence }: ModelSequence) {
     idle_ms: sequence.idleUs / US_IN_MS,
     age_ms: sequence.ageUs / US_IN_MS,
   };
-}
-
-/** Whole numbers and texts are different ids; a number that JSON readers would round is told as text. */
-function idJson(id: bigint | string): number | string {
-  if (typeof id === 'string') return id;
-  return id <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(id) : String(id);
 }

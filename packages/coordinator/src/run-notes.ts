@@ -1,0 +1,291 @@
+import { LIMITS } from '@nereid/config';
+import {
+  type BatchTiming,
+  type DoneMessage,
+  type ErrorInfo,
+  EXPLAINED_OTHERS_MAX,
+  type ExplainedBatch,
+  type ExplainedError,
+  type ExplainedMessage,
+  type ExplainedRun,
+  type ExplainedState,
+  type ExplainMessage,
+  explained,
+  type InferMessage,
+  keptError,
+  keptText,
+  type NotedEvent,
+  type ParentCall,
+  type ProcessId,
+  toldEvents,
+  traceId,
+} from '@nereid/protocol';
+import { type Clock, createRecordRing } from '@nereid/runtime';
+import type { Entry } from './request-entries.ts';
+import type { BatchSource } from './sent-batch.ts';
+
+/** Used again for another once it is the oldest. Numbers and texts alone: no request stays for it. */
+interface RunRecord {
+  id: string;
+  requestId: string;
+  model: string;
+  version: string;
+  job: string;
+  trace: string;
+  parent: ParentCall | null;
+  correlationId: bigint | string;
+  session: string;
+  state: ExplainedState;
+  error: ExplainedError | null;
+  events: readonly NotedEvent[] | undefined;
+  epoch: number;
+  arrivedUs: number;
+  sentUs: number;
+  /** Now, while it has no outcome. */
+  endedUs: number;
+  rows: number;
+  priority: number;
+  waiting: number;
+  ahead: number;
+  running: number;
+  copies: number;
+  losses: number;
+  /** -1 where it was in none. */
+  batch: number;
+  reason: string;
+  worker: ProcessId;
+  instance: number;
+  instanceName: string;
+  slot: number;
+  requests: number;
+  batchRows: number;
+  /** -1 while it runs. */
+  waitNs: number;
+  inputNs: number;
+  inferNs: number;
+  outputNs: number;
+}
+
+type Source = Pick<BatchSource, 'model' | 'version' | 'epoch'>;
+
+/** What a queue knows of a request that is noted. */
+export type NotedEntry = Pick<Entry, 'request' | 'running' | 'batch' | 'elsewhere' | 'losses' | 'copies' | 'events'>;
+
+/** Of a request that runs from its arrival on, in no batch. */
+export const IN_NO_BATCH = {
+  running: true,
+  batch: undefined,
+  elsewhere: undefined,
+  losses: 0,
+  copies: 0,
+  events: undefined,
+};
+
+/** A request without an outcome, with the version whose queue has it. */
+export interface LiveRun {
+  readonly source: Source;
+  readonly entry: NotedEntry;
+}
+
+/** How a request ended. */
+export interface RunEnd {
+  readonly state: ExplainedState;
+  readonly error?: ErrorInfo | null;
+  /** What its worker said of its batch. */
+  readonly done?: Pick<DoneMessage, 'timing'> & Partial<Pick<DoneMessage, 'worker' | 'batch' | 'instance'>>;
+}
+
+/**
+ * What a coordinator remembers of the requests that it had in its queues, for whoever asks what became of one: the last
+ * ones, and for longer those that failed, lost a batch or took long.
+ */
+export interface RunNotes {
+  /** It is over here. */
+  ended(source: Source, entry: NotedEntry, end: RunEnd): void;
+  /** It came to no queue. */
+  refused(message: InferMessage, error: ErrorInfo): void;
+  tell(question: ExplainMessage, live: Iterable<LiveRun>): ExplainedMessage;
+  /** Of one request by its token; `end` of one that has its outcome and is not noted yet. */
+  of(id: string, live: LiveRun | undefined, end: RunEnd | undefined): ExplainedRun | undefined;
+}
+
+export interface RunNotesParts {
+  readonly id: ProcessId;
+  readonly clock: Clock;
+  readonly recent_max?: number;
+  readonly kept_max?: number;
+}
+
+/** A request that took longer is remembered for longer. */
+const SLOW_US = 1_000_000;
+const NONE = -1;
+
+export function createRunNotes({
+  id: process,
+  clock,
+  recent_max = LIMITS.explained_requests_max,
+  kept_max = LIMITS.explained_failures_max,
+}: RunNotesParts): RunNotes {
+  const ring = createRecordRing({ make: emptyRecord, recent_max, kept_max, isKept });
+
+  function* all(live: Iterable<LiveRun>): Generator<RunRecord> {
+    const nowUs = clock.nowUs();
+    for (const run of [...live].reverse()) yield liveRecord(run, nowUs);
+    yield* ring.newest();
+  }
+
+  const told = (record: RunRecord, live: Iterable<LiveRun>) => {
+    const wallUs = clock.wallMs() * 1000 - clock.nowUs();
+    return explainedRun(process, record, wallUs, othersOf(record, all(live)));
+  };
+
+  return {
+    ended: (source, entry, end) => void fill(ring.next(), source, entry, end, clock.nowUs()),
+    refused(message, error) {
+      const record = ring.next();
+      Object.assign(record, emptyRecord());
+      name(record, message);
+      record.epoch = message.epoch.number;
+      record.state = 'error';
+      record.error = keptError(error);
+      record.arrivedUs = clock.nowUs();
+      record.endedUs = record.arrivedUs;
+    },
+    tell(question, live) {
+      const found = explained(all(live), question);
+      const runs = found.told.map((record) => told(record, live));
+      return { kind: 'explained', id: question.id, process, calls: [], runs, more: found.more };
+    },
+    of(id, live, end) {
+      if (live !== undefined) {
+        const record = fill(
+          emptyRecord(),
+          live.source,
+          live.entry,
+          end ?? { state: stateOf(live.entry) },
+          clock.nowUs(),
+        );
+        return told(record, [live]);
+      }
+      for (const record of ring.newest()) if (record.id === id) return told(record, []);
+      return undefined;
+    },
+  };
+}
+
+function stateOf({ running }: NotedEntry): ExplainedState {
+  return running ? 'running' : 'waiting';
+}
+
+function liveRecord({ source, entry }: LiveRun, nowUs: number): RunRecord {
+  return fill(emptyRecord(), source, entry, { state: stateOf(entry) }, nowUs);
+}
+
+function fill(
+  record: RunRecord,
+  source: Source,
+  entry: NotedEntry,
+  { state, error, done }: RunEnd,
+  nowUs: number,
+): RunRecord {
+  const { request, batch } = entry;
+  name(record, request.message);
+  record.version = source.version;
+  record.job = request.job;
+  record.session = request.sequence?.session ?? '';
+  record.state = state;
+  record.error = error === undefined || error === null ? null : keptError(error);
+  record.events = entry.events;
+  record.epoch = source.epoch().number;
+  record.arrivedUs = request.arrivedUs;
+  record.sentUs = batch?.sentUs ?? nowUs;
+  record.endedUs = nowUs;
+  record.rows = request.rows;
+  record.priority = request.priority;
+  record.waiting = request.foundWaiting;
+  record.ahead = request.foundAhead;
+  record.running = request.foundRunning;
+  record.copies = entry.copies;
+  record.losses = entry.losses;
+  record.batch = batch?.number ?? done?.batch ?? NONE;
+  record.reason = batch?.reason ?? '';
+  record.worker = batch?.worker ?? done?.worker ?? entry.elsewhere ?? '';
+  record.instance = batch?.index ?? done?.instance ?? NONE;
+  record.instanceName = batch?.instanceName ?? '';
+  record.slot = batch?.slots?.[batch.requests.indexOf(request)] ?? NONE;
+  record.requests = batch?.requests.length ?? 0;
+  record.batchRows = batch?.rows ?? 0;
+  record.waitNs = done?.timing.waitNs ?? NONE;
+  record.inputNs = done?.timing.inputNs ?? NONE;
+  record.inferNs = done?.timing.inferNs ?? NONE;
+  record.outputNs = done?.timing.outputNs ?? NONE;
+  return record;
+}
+
+function name(record: RunRecord, { id, model, request }: InferMessage): void {
+  record.id = id;
+  record.requestId = keptText(request.id);
+  record.model = model;
+  record.version = request.modelVersion;
+  record.trace = request.trace === undefined ? '' : traceId(request.trace);
+  record.parent = request.inner?.parent ?? null;
+  record.correlationId = request.correlationId;
+}
+
+function emptyRecord(): RunRecord {
+  return {
+    ...{ id: '', requestId: '', model: '', version: '', job: '', trace: '', parent: null, correlationId: 0n },
+    ...{ session: '', state: 'waiting', error: null, events: undefined, epoch: 0 },
+    // No small integers: their fields would change their form with the first time that is noted.
+    ...{ arrivedUs: 0.5, sentUs: 0.5, endedUs: 0.5 },
+    ...{ rows: 0, priority: 0, waiting: 0, ahead: 0, running: 0, copies: 0, losses: 0 },
+    ...{ batch: NONE, reason: '', worker: '', instance: NONE, instanceName: '', slot: NONE, requests: 0, batchRows: 0 },
+    ...{ waitNs: 0.5, inputNs: 0.5, inferNs: 0.5, outputNs: 0.5 },
+  };
+}
+
+function isKept({ state, losses, arrivedUs, endedUs }: RunRecord): boolean {
+  return state === 'error' || losses > 0 || endedUs - arrivedUs > SLOW_US;
+}
+
+/** Those of its batch. Their records stand beside its own, since a batch's requests end together. */
+function othersOf(record: RunRecord, all: Iterable<RunRecord>): ExplainedBatch['others'] {
+  const others: { readonly id: string; readonly requestId: string }[] = [];
+  if (record.requests < 2) return others;
+  const most = Math.min(record.requests - 1, EXPLAINED_OTHERS_MAX);
+  for (const other of all) {
+    if (others.length === most) break;
+    const { id, requestId, batch, model, version, epoch } = other;
+    const isTogether = batch === record.batch && model === record.model && version === record.version;
+    if (isTogether && epoch === record.epoch && id !== record.id) others.push({ id, requestId });
+  }
+  return others;
+}
+
+/** `wallUs`: the wall clock's time, microseconds, when the other clock was at 0. */
+function explainedRun(
+  process: ProcessId,
+  record: RunRecord,
+  wallUs: number,
+  others: ExplainedBatch['others'],
+): ExplainedRun {
+  const { id, requestId, model, version, job, trace, parent, correlationId, session, state, error } = record;
+  const { epoch, arrivedUs, sentUs, endedUs, rows, priority, waiting, ahead, running, copies, losses } = record;
+  return {
+    ...{ process, id, requestId, model, version, job, trace, parent, correlationId, session, state, error },
+    ...{ epoch, rows, priority, waiting, ahead, running, copies, losses },
+    arrivedMs: (arrivedUs + wallUs) / 1000,
+    arrivedUs,
+    tookUs: endedUs - arrivedUs,
+    queuedUs: Math.max(0, sentUs - arrivedUs),
+    events: toldEvents(record.events, arrivedUs),
+    batch: record.batch === NONE ? null : explainedBatch(record, others),
+  };
+}
+
+function explainedBatch(record: RunRecord, others: ExplainedBatch['others']): ExplainedBatch {
+  const { batch, reason, worker, instance, instanceName, slot, requests, batchRows } = record;
+  const { waitNs, inputNs, inferNs, outputNs } = record;
+  const timing: BatchTiming | null = waitNs === NONE ? null : { waitNs, inputNs, inferNs, outputNs };
+  return { number: batch, reason, worker, instance, instanceName, slot, requests, rows: batchRows, timing, others };
+}
