@@ -43,7 +43,7 @@ let gated: GatedModel;
 beforeAll(() => {
   folder = createModelFolder();
   folder.addJavaScript('counts', COUNTS, CACHED, { dims: -1 });
-  gated = addGated(folder, 'gated', {}, CACHED);
+  gated = addGated(folder, 'gated', { config: CACHED });
 });
 afterAll(() => {
   folder.remove();

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { linesIn, type ModelFolder } from './model-folder.ts';
+import { type JavaScriptOptions, linesIn, type ModelFolder } from './model-folder.ts';
 
 /** A model that keeps each request until it is opened, or, unless it is deaf, until the request is cancelled. */
 export interface GatedModel {
@@ -14,7 +14,15 @@ export interface GatedModel {
 }
 
 /** Adds one to the folder; it gives its input VALUE back. */
-export function addGated(folder: ModelFolder, name: string, { deaf = false } = {}, extraConfig = ''): GatedModel {
+export function addGated(
+  folder: ModelFolder,
+  name: string,
+  {
+    deaf = false,
+    config = '',
+    ...options
+  }: JavaScriptOptions & { readonly deaf?: boolean; readonly config?: string } = {},
+): GatedModel {
   const file = (kind: string) => join(folder.path, `${name}.${kind}`);
   const values = (kind: string) => linesIn(file(kind)).map(Number);
   folder.addJavaScript(
@@ -29,7 +37,8 @@ export function addGated(folder: ModelFolder, name: string, { deaf = false } = {
        return { outputs: { VALUE } };
      }
      export const execute = (requests) => Promise.all(requests.map(answer));`,
-    extraConfig,
+    config,
+    options,
   );
   return {
     name,
