@@ -23,7 +23,7 @@ export function firstMessage(
     // Of a step of a sequence, its chain says the next three.
     prev: 0,
     session: null,
-    step: -1,
+    step: request.sequenceStep ?? -1,
     sends: epoch === undefined ? 0 : 1,
     msLeft,
     replyTo,

@@ -72,8 +72,7 @@ export interface Infer {
    */
   admit(request: CarriedRequest, answers: 'one' | 'any'): ModelLookup;
   /**
-   * Sends a request that was admitted and waits. It is the caller who ends it at its deadline, by `signal`; owners hear
-   * of that in case it is lost. `sequence`: how its model keeps sequences, if it does; the request is then the next step of its own.
+   * Sends a request that was admitted and waits. The caller ends it at its deadline, by `signal`. `sequence`: how its model keeps sequences, if it does; the request is then the next step of its own.
    */
   submit(
     request: CarriedRequest,
@@ -149,6 +148,8 @@ export function createInfer(parts: InferParts): Infer {
   };
 
   const redirect = (request: PendingRequest, beliefs: readonly (Epoch | undefined)[]) => {
+    // Its only copy was refused: it has not run.
+    if (request.step === undefined && request.message.sends === 1) request.message = { ...request.message, sends: 0 };
     const epoch = newerEpoch(request.message.epoch, beliefs);
     if (epoch === undefined || request.redirects >= REDIRECTS_MAX) {
       strand(request);
@@ -281,7 +282,7 @@ export function createInfer(parts: InferParts): Infer {
     if (step !== undefined) {
       step.sends = first.sends;
       first = { ...first, ...stepPlace(step), step: step.number };
-    } else if (sequence !== undefined) first = { ...first, session: first.id };
+    } else if (sequence !== undefined) first = { ...first, session: first.id, step: -1 };
     const coming = parts.coming.of(request.modelName);
     const message = coming === 0 ? first : { ...first, coming };
     const onAbort = signal === undefined ? undefined : () => cancel(message.id);

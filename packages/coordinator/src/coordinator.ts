@@ -18,7 +18,7 @@ import { createJobIntake, type JobIntake } from './job-intake.ts';
 import { createLeaseLook } from './lease-look.ts';
 import { drainQueues } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
-import { canHandOver, isIdle, type OwnedModel } from './owned-model.ts';
+import { canHandOver, hasSince, isIdle, type OwnedModel } from './owned-model.ts';
 import { createOwner, type Owner } from './owner.ts';
 import { createPassOn } from './pass-on.ts';
 import { createReaper } from './reaper.ts';
@@ -127,6 +127,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   /** Named by the control mode at start. */
   let wanted: readonly string[] = [];
   let stopping = false;
+  let stoppedUs = Number.POSITIVE_INFINITY;
   /** Whether all that fell to it at its start is taken, and the directory knows. */
   let start: 'taking' | 'taken' | 'telling' | 'told' = 'taking';
   let stopped: Promise<void> | undefined;
@@ -140,10 +141,13 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     });
     const metrics = createStatisticsMetrics(parts.registry, options.responseCache);
     const notes = createRunNotes({ id, clock });
+    const ensembleCalls = createEnsembleCalls({ ...parts, timing: parts.timing });
     const intake = createIntake({
       ...{ id, clock, mailbox, directory, models, notes },
       stopping: () => stopping,
       handingOver: () => stopping && handsOver(),
+      awaits: (caller) =>
+        ensembleCalls.isOwn(caller) || [...models.values()].some((model) => hasSince(model, stoppedUs)),
       taking: (name) => running?.owner.taking(name) === true,
       apart: parts.timing !== undefined,
       early_max: options.queueMax ?? LIMITS.requests_queued_max,
@@ -161,7 +165,6 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
             answerWaitMs: JOB_ANSWER_WAIT_MS,
           });
     const passOn = createPassOn(mailbox, () => jobs);
-    const ensembleCalls = createEnsembleCalls({ ...parts, timing: parts.timing });
     const owner = createOwner({
       id,
       clock,
@@ -324,6 +327,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
 
   const shutDown = async (deadlineMs: number) => {
     stopping = true;
+    stoppedUs = clock.nowUs();
     if (running === undefined) return;
     const { mailbox, metrics, jobs, ensembleCalls, owner, ticks, unlink } = running;
     const deadline = clock.at(clock.nowUs() + deadlineMs * 1000, () => conditions.abandon());

@@ -247,8 +247,6 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     if (worker !== undefined) mailbox.send(worker, { ...message, epoch: parts.epoch() });
   };
 
-  const waiting = () => scheduler.waiting + (steps?.held ?? 0);
-
   /** Those of a batch that have not come back from it otherwise. */
   const retryAll = (batch: SentBatch) => {
     for (const request of batch.requests) if (entries.get(request.id)?.batch === batch) retry(request);
@@ -258,16 +256,19 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
 
   const self: VersionQueue = {
     get waiting() {
-      return waiting();
+      return scheduler.waiting + (steps?.held ?? 0);
     },
     get running() {
-      return entries.size - waiting();
+      return entries.size - self.waiting;
     },
     get pending() {
-      return waiting() + behindOthers(batches.values());
+      return self.waiting + behindOthers(batches.values());
     },
     get sequences() {
       return listSequences(steps?.sessions.values() ?? [], scheduler.sessions ?? [], clock.nowUs());
+    },
+    get firstArrivedUs() {
+      return entries.firstArrivedUs;
     },
     get oldestArrivedUs() {
       return entries.oldestArrivedUs;

@@ -5,6 +5,8 @@ import type { Clock, Log } from '@nereid/runtime';
 import type { Directory, Timing, Transport } from '@nereid/transport';
 
 export interface EnsembleCallsParts {
+  /** The coordinator's. */
+  readonly id: ProcessId;
   readonly clock: Clock;
   readonly log: Log;
   readonly transport: Transport;
@@ -37,17 +39,17 @@ export function createEnsembleCalls(parts: EnsembleCallsParts): EnsembleCalls {
   };
 }
 
-function open({
-  clock,
-  log,
-  transport,
-  directory,
-  responses,
-  timing,
-}: EnsembleCallsParts): OpenedCaller<CarriedTensor> {
+/** As unique as the coordinator's id, and easy to find beside it in a log. */
+export function callerOf(coordinator: ProcessId): ProcessId {
+  return `ca-${coordinator.slice(coordinator.indexOf('-') + 1)}`;
+}
+
+function open({ id, ...parts }: EnsembleCallsParts): OpenedCaller<CarriedTensor> {
+  const { clock, log, transport, directory, responses, timing } = parts;
   const { requests_pending_max, stream_unread_chunks_max, stream_unread_bytes_max } = LIMITS;
   const limits = { requests_pending_max, stream_unread_chunks_max, stream_unread_bytes_max };
-  const caller = openCaller({ clock, log, transport, directory, responses, timing, carries: true, limits });
+  const common = { id: callerOf(id), clock, log, transport, directory, responses, timing };
+  const caller = openCaller({ ...common, carries: true, limits });
   caller.registered.catch((error) => log.warn({ err: error, id: caller.id }, 'the directory was not told'));
   return caller;
 }

@@ -3,6 +3,7 @@ import type { ModelRecord } from '@nereid/config';
 import { type CarriedTensor, type Message, NereidError } from '@nereid/protocol';
 import type { Clock, Timer } from '@nereid/runtime';
 import { createLocalDirectory, createLocalTransport, type Directory, type Transport } from '@nereid/transport';
+import { callerOf } from './ensemble-calls.ts';
 
 /** The lanes between the processes, with what a test says going wrong. */
 export function fakeLane() {
@@ -22,6 +23,13 @@ export function fakeLane() {
   };
   /** What roles have said of the tensors of requests. */
   const tensors = { released: [] as CarriedTensor[], rewritten: [] as CarriedTensor[], kept: new Set<CarriedTensor>() };
+  /** By their blobs, as the store does. */
+  const forget = (list: readonly CarriedTensor[]) => {
+    const ids = new Set(list.flatMap((tensor) => ('blob' in tensor ? [tensor.blob.id] : [])));
+    for (const tensor of tensors.kept) {
+      if (list.includes(tensor) || ('blob' in tensor && ids.has(tensor.blob.id))) tensors.kept.delete(tensor);
+    }
+  };
   const transport: Transport = {
     ...inner,
     largeTensors: {
@@ -30,12 +38,8 @@ export function fakeLane() {
       keep: (list) => {
         for (const tensor of list) tensors.kept.add(tensor);
       },
-      letGo: (list) => {
-        for (const tensor of list) tensors.kept.delete(tensor);
-      },
-      discard: (list) => {
-        for (const tensor of list) tensors.kept.delete(tensor);
-      },
+      letGo: forget,
+      discard: forget,
       put: async () => undefined,
       lifetimeMs: 12_000,
     },
@@ -103,9 +107,9 @@ export function fakeLane() {
     },
     /** The process does nothing more, and all that it held has run out. */
     async kill(id: string) {
-      dead.add(id);
+      for (const part of [id, callerOf(id)]) dead.add(part);
       for (const timer of timers.get(id) ?? []) timer.cancel();
-      await directory.leave(id);
+      for (const part of [id, callerOf(id)]) await directory.leave(part);
       for (const { name } of directory.records()) await directory.release(name, id);
     },
   };

@@ -31,6 +31,8 @@ export interface IntakeParts {
   readonly stopping: () => boolean;
   /** Stopping, and other coordinators go on with its models. */
   readonly handingOver: () => boolean;
+  /** Stopping, and something that it waits for may wait for an inner call by that process. */
+  readonly awaits: (caller: ProcessId) => boolean;
   /** Whether this coordinator is just taking the model's lease. */
   readonly taking: (model: string) => boolean;
   /** Roles are processes of their own. */
@@ -140,9 +142,8 @@ export function createIntake(parts: IntakeParts): Intake {
       if (model === undefined) return;
       // A copy of what is queued or running is dropped; a finished id runs again (R25).
       for (const { queue } of model.versions) if (queue?.takesCopy(message) === true) return;
-      // Whoever stops waits for what runs, and what runs may wait for this.
-      const isInner = message.request.inner !== undefined;
-      if (parts.handingOver() && !isInner) {
+      const isAwaited = message.request.inner !== undefined && parts.awaits(message.replyTo);
+      if (parts.handingOver() && !isAwaited) {
         stale(message, null);
         return;
       }
@@ -152,7 +153,7 @@ export function createIntake(parts: IntakeParts): Intake {
         its.arrive(queuedRequest(model, message, job));
         return;
       }
-      if (parts.stopping() && !isInner) {
+      if (parts.stopping() && !isAwaited) {
         refuse(message, STOPPING);
         return;
       }

@@ -217,6 +217,11 @@ export function hasQueues({ versions }: OwnedModel): boolean {
   return versions.some(({ queue }) => queue !== undefined);
 }
 
+/** Whether it has requests without an outcome that came by then. */
+export function hasSince({ versions }: OwnedModel, atUs: number): boolean {
+  return versions.some(({ queue }) => (queue?.firstArrivedUs ?? Number.POSITIVE_INFINITY) <= atUs);
+}
+
 /** True where nothing is queued or running. */
 export function isIdle(model: OwnedModel): boolean {
   return model.versions.every(({ queue }) => queue === undefined || queue.waiting + queue.running === 0);
