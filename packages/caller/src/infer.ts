@@ -61,9 +61,8 @@ export interface InferParts {
  * Sends requests to owners until each has its outcome (docs/protocol.md R8).
  *
  * A request is *sent* to the model's owner under its epoch, and sent again when either changes, after
- * an interruption, and by the sweep. It is *stranded* while there is no owner, or the last send came
- * back: it then waits a bounded time for another owner. The sweep is one timer for all requests, set
- * while any waits that it has to look at.
+ * an interruption, and by the sweep, one timer for all. It is *stranded* while there is no owner, or the last
+ * send came back: it then waits a bounded time for another owner.
  */
 export interface Infer {
   /**

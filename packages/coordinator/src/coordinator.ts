@@ -12,6 +12,7 @@ import {
   timing,
 } from '@nereid/transport';
 import { createConditions } from './conditions.ts';
+import { type CoordinatorCounts, countRequests } from './coordinator-counts.ts';
 import { createEnsembleCalls, type EnsembleCalls, type EnsembleCallsParts } from './ensemble-calls.ts';
 import { createIntake, type Intake } from './intake.ts';
 import { createJobIntake, type JobIntake } from './job-intake.ts';
@@ -104,13 +105,6 @@ export interface Coordinator {
   readonly heldJobs: number;
   /** Messages that were meant for another owner or epoch. */
   readonly refusedMessages: number;
-}
-
-export interface CoordinatorCounts {
-  readonly queued: number;
-  readonly running: number;
-  /** Loads, unloads and stops that wait for workers. */
-  readonly waits: number;
 }
 
 const TAKEOVER_WAIT_MS = 10_000;
@@ -371,12 +365,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       return stopped;
     },
     get counts() {
-      const queues = [...models.values()].flatMap(({ versions }) => versions.flatMap(({ queue }) => queue ?? []));
-      return {
-        queued: queues.reduce((sum, queue) => sum + queue.waiting, 0),
-        running: queues.reduce((sum, queue) => sum + queue.running, 0),
-        waits: conditions.waits,
-      };
+      return countRequests(models, conditions.waits);
     },
     get heldJobs() {
       return running?.jobs?.held ?? 0;
