@@ -267,9 +267,6 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     get sequences() {
       return listSequences(steps?.sessions.values() ?? [], scheduler.sessions ?? [], clock.nowUs());
     },
-    get firstArrivedUs() {
-      return entries.firstArrivedUs;
-    },
     get oldestArrivedUs() {
       return entries.oldestArrivedUs;
     },
@@ -286,7 +283,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     },
     finds: (message) => steps?.finds(message) === true,
     arrive(request) {
-      request.foundWaiting = waiting();
+      request.foundWaiting = self.waiting;
       request.foundRunning = entries.running;
       request.foundAhead = parts.waitingAhead(request, request.foundWaiting, scheduler.levels);
       if (steps !== undefined) {

@@ -202,10 +202,6 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
     get running() {
       return entries.size;
     },
-    get firstArrivedUs() {
-      const [first] = entries.values();
-      return first?.request.arrivedUs;
-    },
     knows: (id) => entries.has(id),
     takesCopy: ({ id }) => entries.has(id),
     finds: () => false,

@@ -219,7 +219,10 @@ export function hasQueues({ versions }: OwnedModel): boolean {
 
 /** Whether it has requests without an outcome that came by then. */
 export function hasSince({ versions }: OwnedModel, atUs: number): boolean {
-  return versions.some(({ queue }) => (queue?.firstArrivedUs ?? Number.POSITIVE_INFINITY) <= atUs);
+  return versions.some(({ queue }) => {
+    const [first] = queue?.entries ?? [];
+    return first !== undefined && first.request.arrivedUs <= atUs;
+  });
 }
 
 /** True where nothing is queued or running. */

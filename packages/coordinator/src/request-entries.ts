@@ -31,8 +31,6 @@ export interface RequestEntries extends Iterable<Entry> {
   readonly size: number;
   /** Those in batches. */
   readonly running: number;
-  /** When the first of all arrived; undefined where there is none. */
-  readonly firstArrivedUs: number | undefined;
   /** When the first that is queued arrived; undefined where none is. */
   readonly oldestArrivedUs: number | undefined;
   get(id: string): Entry | undefined;
@@ -87,10 +85,6 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
     },
     get size() {
       return entries.size;
-    },
-    get firstArrivedUs() {
-      const [first] = entries.values();
-      return first?.request.arrivedUs;
     },
     get oldestArrivedUs() {
       for (const { running, request } of entries.values()) if (!running) return request.arrivedUs;

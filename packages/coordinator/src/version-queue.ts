@@ -104,8 +104,6 @@ export interface VersionQueue {
   readonly running: number;
   /** Accepted and not yet executing: waiting here, or in a worker behind another batch. */
   readonly pending: number;
-  /** When the oldest request without an outcome came; undefined where there is none. */
-  readonly firstArrivedUs: number | undefined;
   /** When the oldest waiting request came; undefined where none waits. */
   readonly oldestArrivedUs: number | undefined;
   /** Of those waiting, see Scheduler. */
