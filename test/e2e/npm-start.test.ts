@@ -26,19 +26,23 @@ async function portFlags(): Promise<{ ports: number[]; flags: string[] }> {
   return { ports, flags: [`--http-port=${http}`, `--grpc-port=${grpc}`, `--metrics-port=${metrics}`] };
 }
 
-test('it answers, shows the line that repeats the answer, and a signal frees the ports', async () => {
-  const { ports, flags } = await portFlags();
-  started = start(flags);
-  const output = await started.waitFor(/Ctrl-C/);
-  const [, url = '', body = ''] = /curl -s (\S+\/v2\/models\/simple\/infer) -d '(.+)'/.exec(output) ?? [];
-  expect(url).toContain(`:${ports[0]}/`);
-  const response = await fetch(url, { method: 'POST', body });
-  const answer = readAnswer(response.status, await response.text());
-  expect(answer.outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
-  started.process.kill('SIGTERM');
-  expect(await started.ended).toMatchObject({ code: 0 });
-  for (const port of ports) expect(await isPortFree(port), `port ${port}`).toBe(true);
-}, SAMPLES_LIMIT_MS);
+test(
+  'it answers, shows the line that repeats the answer, and a signal frees the ports',
+  async () => {
+    const { ports, flags } = await portFlags();
+    started = start(flags);
+    const output = await started.waitFor(/Ctrl-C/);
+    const [, url = '', body = ''] = /curl -s (\S+\/v2\/models\/simple\/infer) -d '(.+)'/.exec(output) ?? [];
+    expect(url).toContain(`:${ports[0]}/`);
+    const response = await fetch(url, { method: 'POST', body });
+    const answer = readAnswer(response.status, await response.text());
+    expect(answer.outputs.get('OUTPUT0')?.data).toEqual(SIMPLE_SUM);
+    started.process.kill('SIGTERM');
+    expect(await started.ended).toMatchObject({ code: 0 });
+    for (const port of ports) expect(await isPortFree(port), `port ${port}`).toBe(true);
+  },
+  SAMPLES_LIMIT_MS,
+);
 
 test('a repository of the caller takes the place of ours', async () => {
   const { flags } = await portFlags();

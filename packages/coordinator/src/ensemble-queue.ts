@@ -19,6 +19,7 @@ import { type EnsemblePlan, planEnsemble } from '@nereid/scheduler';
 import type { Mailbox } from '@nereid/transport';
 import { createEnsembleRunner, type RequestRun } from './ensemble-runner.ts';
 import { isOfSequence } from './ensemble-step.ts';
+import { createEnsembleTensors } from './ensemble-tensors.ts';
 import { countExecution, countFailure, countSuccess, type ModelStatistics } from './model-statistics.ts';
 import { IN_NO_BATCH, type NotedEntry, type RunNotes } from './run-notes.ts';
 import type { OwnedRequest, VersionQueue } from './version-queue.ts';
@@ -73,7 +74,8 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
   const entries = new Map<string, Entry>();
   const plans = new Map<string, EnsemblePlan>();
   const source = { model, version, epoch: parts.epoch };
-  const runner = createEnsembleRunner({ ...parts, model, signature: ensemble });
+  const tensors = createEnsembleTensors(signature, parts.caller.models);
+  const runner = createEnsembleRunner({ ...parts, model, signature: ensemble, tensors });
   let executions = 0;
 
   /** Only a stream that has begun is looked for signs (docs/protocol.md R27). */

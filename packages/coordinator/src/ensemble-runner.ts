@@ -7,6 +7,7 @@ import {
   type CarriedTensor,
   DEADLINE_SLACK_MS,
   type ErrorInfo,
+  errorInfo,
   isBlobTensor,
 } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
@@ -18,6 +19,7 @@ import {
   type EnsembleRun,
 } from '@nereid/scheduler';
 import { isOfSequence, stepError, stepOutputs, stepRequest } from './ensemble-step.ts';
+import type { EnsembleTensors } from './ensemble-tensors.ts';
 import { createStepGates } from './step-gates.ts';
 import type { OwnedRequest } from './version-queue.ts';
 
@@ -32,6 +34,7 @@ export interface EnsembleRunnerParts {
   readonly model: string;
   readonly caller: Pick<OpenedCaller<CarriedTensor>, 'infer' | 'inferStream' | 'models' | 'tensors'>;
   readonly signature: EnsembleSignature;
+  readonly tensors: EnsembleTensors;
 }
 
 /** What becomes of a run, told as it happens. */
@@ -74,7 +77,7 @@ interface StepCall {
 }
 
 export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner {
-  const { caller, clock, log, model, signature } = parts;
+  const { caller, clock, log, model, signature, tensors } = parts;
   const gates = createStepGates<StepCall>(clock, signature.steps.length, signature.maxInflight, (call, late) => {
     if (late) log.error({ model, step: call.step }, 'a step waited too long for max_inflight_requests and goes ahead');
     call.go();
@@ -132,7 +135,7 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
         case 'respond':
           answered = true;
           for (const id of blobIds(decision.outputs?.values() ?? [])) passedOn.add(id);
-          listener.respond(decision.outputs, decision.last);
+          respond(decision.outputs, decision.last);
           break;
         case 'fail':
           listener.fail(decision.error);
@@ -141,6 +144,19 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
           letGo(decision.tensors);
           break;
       }
+    };
+
+    const respond = (outputs: ReadonlyMap<string, CarriedTensor> | undefined, last: boolean) => {
+      let shaped: ReadonlyMap<string, CarriedTensor> | undefined;
+      try {
+        shaped = outputs && new Map([...outputs].map(([name, tensor]) => [name, tensors.output(tensor)]));
+      } catch (error) {
+        isDropped = true;
+        leaveAll();
+        listener.fail(errorInfo(error));
+        return;
+      }
+      listener.respond(shaped, last);
     };
 
     const call = ({
@@ -173,7 +189,10 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
       const named = signature.steps[asked.step];
       if (named === undefined) return;
       const keep = plan.steps[asked.step]?.keep ?? [];
-      const made = stepRequest(message, named, asked.step, asked.inputs, keep);
+      const inputs = [...asked.inputs].map(
+        ([name, tensor]) => [name, tensors.stepInput(asked.step, name, tensor)] as const,
+      );
+      const made = stepRequest(message, named, asked.step, new Map(inputs), keep);
       const options = { signal: asked.leaving, msLeft: msLeft(), timed, missing: () => lost(asked) };
       const found = caller.models.find(named.model, named.version);
       if (found.ok && found.signature.decoupled) void read(asked, caller.inferStream(made, options));
@@ -277,7 +296,7 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
       beginnings++;
       Object.assign(timing, { inputNs: 0, inferNs: 0, outputNs: 0 });
       run = createEnsembleRun(plan, message.request);
-      const inputs = new Map(message.request.inputs.map((tensor) => [tensor.name, tensor]));
+      const inputs = new Map(message.request.inputs.map((tensor) => [tensor.name, tensors.input(tensor)]));
       void step({ type: 'begin', inputs });
     };
 
