@@ -148,6 +148,21 @@ describe('errors', () => {
   });
 });
 
+describe('shapes', () => {
+  test('a model with batches gets one row of what an ensemble without them has, and the other way round', async () => {
+    const { gateway, worker } = await started(['A>a>x', 'x>b>B'], '', ['B'], { a: 'max_batch_size: 8' });
+    const id = gateway.infer(request());
+    await settle();
+    expect(worker.executes[0]?.entries[0]?.request.inputs[0]?.shape).toEqual([1, 4]);
+    worker.outputs = [{ ...TENSOR, shape: [1, 4] }];
+    await finish(worker);
+    expect(worker.executes[0]?.entries[0]?.request.inputs[0]?.shape).toEqual([4]);
+    worker.outputs = [TENSOR];
+    await finish(worker);
+    expect(responseOf(gateway.outcomes(id)[0]).outputs).toEqual([TENSOR]);
+  });
+});
+
 describe('the bound of max_inflight_requests', () => {
   test('holds for each step over all runs', async () => {
     const { gateway, worker } = await started(['A>a>x', 'x>b>B'], 'max_inflight_requests: 1');
