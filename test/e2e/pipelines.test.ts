@@ -29,7 +29,7 @@ const words = (count: number) => Array(count).fill('tree').join(' ');
 const BLANK = 'iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAQAAAABbAUdZAAAAEUlEQVR42mP8z8DAwMQwaAkAswEBP25AfJYAAAAASUVORK5CYII=';
 const PYTHON = join(process.env.ORACLE_VENV ?? VENV, 'bin', 'python');
 
-/** 1,000 are the bar (docs/testing.md); they take half a minute of a core for each mode. */
+/** 1,000 are the bar (docs/testing.md); they take most of a minute of a core for each mode. */
 const SENTENCES = sentences(Number(process.env.NEREID_SENTENCES ?? 64));
 const ALL_LIMIT_MS = 600_000;
 const BATCH = 8;
