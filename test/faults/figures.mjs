@@ -31,8 +31,8 @@ export function answeringAfterMs(requests, mendedMs) {
 }
 
 /**
- * What no fault excuses: a wrong answer, a 503 that does not say when to come again, or a connection that broke though
- * its gateway was not killed while it waited.
+ * What no fault excuses: a wrong answer, a 503 that does not say when to come again, one of an ensemble that does not name
+ * the step's model, or a connection that broke though its gateway was not killed while it waited.
  */
 export function unexcused({ faults, requests }) {
   const ofDeadGateway = ({ place, sentMs, endedMs }) =>
@@ -47,9 +47,15 @@ export function unexcused({ faults, requests }) {
   return requests.filter(
     (request) =>
       request.outcome === 'wrong' ||
-      (request.outcome === 'refused' && request.retryAfter === null) ||
+      (request.outcome === 'refused' && (request.retryAfter === null || isNameless(request))) ||
       (request.outcome === 'broken' && !ofDeadGateway(request)),
   );
+}
+
+/** In Triton's own words a full queue and a time-out name no model. */
+function isNameless({ text = '' }) {
+  if (!text.includes('in ensemble')) return false;
+  return !/'(twice_and_one|large)'|Exceeds maximum queue size|Request timeout expired/.test(text);
 }
 
 /** The longest gaps after the deaths of a role, in the order of the rounds. */

@@ -7,7 +7,9 @@ const DIRECTORY = `${PREFIX}dir:{all}:`;
 /** The last to go is the mailbox of a dead process: three times a registration of 4 s. */
 const LIMIT_MS = 20_000;
 const LOOK_MS = 200;
-const PROCESS_ID = /(?:gw|co|wk)-[0-9a-z]+/g;
+const PROCESS_ID = /(?:gw|co|wk|ca)-[0-9a-z]+/g;
+/** By which a coordinator calls the models of its ensembles. */
+const CALLER = 'ca-';
 /**
  * Of the cluster, however many live. Writers are kept so that late copies of their calls do nothing, records where the
  * last coordinator leaves its models to another that it takes for living, shared values until a process finds none
@@ -38,7 +40,10 @@ export async function leftOfTheDead(redis, { live, blobs, queues }) {
 
 async function look(redis, live, blobs, queues) {
   const ids = await redis.ask('HKEYS', `${DIRECTORY}processes`);
-  const count = ids.length === live ? [] : [`${ids.length} processes are registered, ${live} live: ${ids.join(' ')}`];
+  const callers = ids.filter((id) => id.startsWith(CALLER));
+  const processes = ids.length - callers.length;
+  const count = processes === live ? [] : [`${processes} processes are registered, ${live} live: ${ids.join(' ')}`];
+  const alone = callers.filter((id) => !ids.includes(id.replace(CALLER, 'co-')));
   const completed = await Promise.all(queues.map((queue) => redis.ask('ZRANGE', `${queue}:completed`, '0', '-1')));
   const ofJobs = new Set(
     queues.flatMap((queue, index) => [...QUEUE_KEYS, ...completed[index]].map((name) => `${queue}:${name}`)),
@@ -46,7 +51,13 @@ async function look(redis, live, blobs, queues) {
   const keys = (await redis.ask('KEYS', '*')).filter((key) => !ofJobs.has(key) && !isOfTheLiving(key, ids, live));
   const owners = await redis.ask('HVALS', `${DIRECTORY}owners`);
   const leases = owners.filter((owner) => !ids.includes(owner.match(PROCESS_ID)?.[0]));
-  return [...count, ...keys, ...leases.map((owner) => `lease of ${owner}`), ...filesIn(blobs)];
+  return [
+    ...count,
+    ...alone.map((id) => `caller ${id}`),
+    ...keys,
+    ...leases.map((owner) => `lease of ${owner}`),
+    ...filesIn(blobs),
+  ];
 }
 
 function isOfTheLiving(key, ids, live) {

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 
 /** The model that the load asks: twice the value and one, and which process computed it. */
 export const LOAD_MODEL = 'twice_and_one';
-/** Twice that and one is an INT32. */
-export const VALUE_MAX = 1_000_000_000;
+/** Four times that and three is an INT32. */
+export const VALUE_MAX = 500_000_000;
 
 const SOURCE = `
 import { setTimeout } from 'node:timers/promises';
@@ -44,6 +44,26 @@ output [ { name: "LARGE", data_type: TYPE_INT32, dims: [ ${LARGE_ELEMENTS} ] } ]
 instance_group [ { count: 1, kind: KIND_CPU } ]
 `;
 
+/** Each made of two steps of the one above, so that tensors of both sizes pass from step to step. */
+export const PIPELINE_MODEL = 'twice_and_one_twice';
+export const LARGE_PIPELINE_MODEL = 'large_twice';
+const pipelineConfig = (name, model, tensor, dims, maxBatchSize) => `name: "${name}"
+platform: "ensemble"
+max_batch_size: ${maxBatchSize}
+input [ { name: "GIVEN", data_type: TYPE_INT32, dims: [ ${dims} ] } ]
+output [ { name: "${tensor}", data_type: TYPE_INT32, dims: [ ${dims} ] } ]
+ensemble_scheduling {
+  step {
+    model_name: "${model}" model_version: -1
+    input_map { key: "${tensor}" value: "GIVEN" } output_map { key: "${tensor}" value: "between" }
+  }
+  step {
+    model_name: "${model}" model_version: -1
+    input_map { key: "${tensor}" value: "between" } output_map { key: "${tensor}" value: "${tensor}" }
+  }
+}
+`;
+
 export function writeLoadModels(folder) {
   for (const [name, config, source] of [
     [LOAD_MODEL, CONFIG, SOURCE],
@@ -52,6 +72,13 @@ export function writeLoadModels(folder) {
     mkdirSync(join(folder, name, '1'), { recursive: true });
     writeFileSync(join(folder, name, 'config.pbtxt'), config);
     writeFileSync(join(folder, name, '1', 'model.mjs'), source);
+  }
+  for (const [name, config] of [
+    [PIPELINE_MODEL, pipelineConfig(PIPELINE_MODEL, LOAD_MODEL, 'VALUE', 1, 4)],
+    [LARGE_PIPELINE_MODEL, pipelineConfig(LARGE_PIPELINE_MODEL, LARGE_MODEL, 'LARGE', LARGE_ELEMENTS, 0)],
+  ]) {
+    mkdirSync(join(folder, name, '1'), { recursive: true });
+    writeFileSync(join(folder, name, 'config.pbtxt'), config);
   }
 }
 

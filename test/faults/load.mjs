@@ -1,12 +1,24 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { asBinary, HEADER_LENGTH, readTensors } from '../v2-tensors.mjs';
-import { answerIn, isRight, LARGE_ELEMENTS, LARGE_MODEL, LOAD_MODEL, requestOf, VALUE_MAX } from './load-model.mjs';
+import {
+  answerIn,
+  isRight,
+  LARGE_ELEMENTS,
+  LARGE_MODEL,
+  LARGE_PIPELINE_MODEL,
+  LOAD_MODEL,
+  PIPELINE_MODEL,
+  requestOf,
+  VALUE_MAX,
+} from './load-model.mjs';
 
 /** A client that waits for longer counts as left without an answer. */
 export const ANSWER_LIMIT_MS = 60_000;
 export const LOOK_FOR_DOOR_MS = 20;
 /** One request of so many is of a tensor that travels beside its message. */
 const LARGE_EVERY = 10;
+/** One of so many, of each size, goes through an ensemble. */
+const PIPELINE_EVERY = 3;
 /** Of a wrong answer so much is told. */
 const TEXT_MAX = 200;
 
@@ -71,11 +83,24 @@ const FORMS = {
     read: async (response) => (await binaryOutputs(response)).get('LARGE'),
     isRight: (answer, value) => Buffer.from(answer.buffer).equals(Buffer.from(largeTensor(value + 1).buffer)),
   },
+  pipeline: {
+    model: PIPELINE_MODEL,
+    init: (value) => asBinary([int32('GIVEN', [1, 1], Int32Array.of(value))]),
+    read: async (response) => (await binaryOutputs(response)).get('VALUE')[0],
+    isRight: (answer, value) => answer === 4 * value + 3,
+  },
+  largePipeline: {
+    model: LARGE_PIPELINE_MODEL,
+    init: (value) => asBinary([int32('GIVEN', [LARGE_ELEMENTS], largeTensor(value))]),
+    read: async (response) => (await binaryOutputs(response)).get('LARGE'),
+    isRight: (answer, value) => Buffer.from(answer.buffer).equals(Buffer.from(largeTensor(value + 2).buffer)),
+  },
 };
 
 /** By turns; a large one is more work than many others. */
 function formOf(index) {
-  if (index % LARGE_EVERY === 0) return 'large';
+  if (index % LARGE_EVERY === 0) return index % (LARGE_EVERY * PIPELINE_EVERY) === 0 ? 'largePipeline' : 'large';
+  if (index % PIPELINE_EVERY === 0) return 'pipeline';
   return index % 2 === 0 ? 'json' : 'binary';
 }
 
