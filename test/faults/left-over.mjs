@@ -46,7 +46,10 @@ async function look(redis, live, blobs, queues) {
   const alone = callers.filter((id) => !ids.includes(id.replace(CALLER, 'co-')));
   const completed = await Promise.all(queues.map((queue) => redis.ask('ZRANGE', `${queue}:completed`, '0', '-1')));
   const ofJobs = new Set(
-    queues.flatMap((queue, index) => [...QUEUE_KEYS, ...completed[index]].map((name) => `${queue}:${name}`)),
+    queues.flatMap((queue, index) =>
+      // What is told of a job stays with it.
+      [...QUEUE_KEYS, ...completed[index].flatMap((id) => [id, `${id}:logs`])].map((name) => `${queue}:${name}`),
+    ),
   );
   const keys = (await redis.ask('KEYS', '*')).filter((key) => !ofJobs.has(key) && !isOfTheLiving(key, ids, live));
   const owners = await redis.ask('HVALS', `${DIRECTORY}owners`);
