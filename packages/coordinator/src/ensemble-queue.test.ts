@@ -78,6 +78,14 @@ describe('a run', () => {
     expect(inputs.map(({ name }) => name)).toEqual(['A']);
   });
 
+  test('carries a step of a sequence, with its number', async () => {
+    const { gateway, worker } = await started(['A>a>B']);
+    const step = { correlationId: 9n, sequenceStart: true, sequenceEnd: false };
+    gateway.infer(request(step), { step: 4 });
+    await settle();
+    expect(worker.executes[0]?.entries[0]?.request).toMatchObject({ ...step, sequenceStep: 4 });
+  });
+
   test('what is left of the time goes to each step', async () => {
     const { gateway, worker, pass } = await started(['A>a>x', 'x>b>B']);
     const id = gateway.infer(request(), { msLeft: 1_200 });

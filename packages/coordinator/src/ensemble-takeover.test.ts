@@ -92,6 +92,27 @@ describe('a coordinator that stops', () => {
     expect([ownerOf(made, 'e'), ownerOf(made, 'm'), made.stateOf('e')]).toEqual(['co-2', 'co-2', 'READY']);
     expect(made.directory.processes('caller')).toHaveLength(1);
   });
+
+  test('takes inner calls of others while it waits for what came before', async () => {
+    const made = await world();
+    await made.startAnother('co-2');
+    const gateway = made.gateway();
+    const inner = fakeRequest('m', { inputs: [{ ...VALUE, name: 'A' }], inner: { keep: [] } });
+    gateway.infer(fakeRequest('m', { inputs: [{ ...VALUE, name: 'A' }] }));
+    await settle();
+    const stopped = made.coordinator.stop();
+    await settle();
+    await made.pass(1);
+    const taken = gateway.infer(inner);
+    await settle();
+    await made.finish();
+    gateway.infer(inner);
+    await settle();
+    expect(gateway.stale).toHaveLength(1);
+    await made.finish();
+    expect(gateway.outcome(taken)).toBe('ok');
+    await stopped;
+  });
 });
 
 describe('tensors that are elsewhere', () => {

@@ -116,6 +116,24 @@ describe('R8: a request is sent again', () => {
     await outcome;
   });
 
+  it('as for the first time, where the only copy was refused unseen, and not where another may be taken', async () => {
+    const gateway = await lossyGateway();
+    const outcome = gateway.gateway.infer(REQUEST);
+    await gateway.pass(0);
+    const refuse = async (number: number) => {
+      const known = { number, owner: 'co-1' };
+      gateway.coordinator.send('gw-1', { kind: 'stale', model: 'simple', id: 'gw-1:1', known });
+      await gateway.pass(0);
+    };
+    await refuse(7);
+    expect(sentTo(gateway).at(-1)).toBe('gw-1:1 7 1');
+    await gateway.pass(1_000);
+    await refuse(9);
+    expect(sentTo(gateway).at(-1)).toBe('gw-1:1 9 3');
+    gateway.answerLast();
+    expect(code(await outcome)).toBe('ok');
+  });
+
   it('with no timer a tick after the last outcome', async () => {
     const gateway = await lossyGateway();
     const outcome = gateway.gateway.infer(REQUEST);
