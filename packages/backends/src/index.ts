@@ -12,4 +12,4 @@ export type {
   RequestOutcome,
 } from './backend.ts';
 export { backendNamed } from './backend-named.ts';
-export type { CallAnswer, ModelCalls, OpenModelCall } from './model-calls.ts';
+export { type CallAnswer, failedCall, type ModelCalls, type OpenModelCall } from './model-calls.ts';

@@ -1,7 +1,6 @@
 /** `context.infer` of a JavaScript model: its form checked and made a request, and what comes back made values. */
 import {
   CANCELLED,
-  type ErrorInfo,
   errorInfo,
   type InferRequest,
   type InferResponse,
@@ -19,7 +18,7 @@ import type {
   ModelRequest,
 } from './javascript-model.ts';
 import { modelParameters, modelTensor } from './javascript-request.ts';
-import type { CallAnswer, ModelCalls, OpenModelCall } from './model-calls.ts';
+import { type CallAnswer, failedCall, type ModelCalls, type OpenModelCall } from './model-calls.ts';
 
 /** `originOf`: what a request that the model got was made of. */
 export function contextInfer(
@@ -116,10 +115,6 @@ function leftBy(open: OpenModelCall, signal: AbortSignal): OpenModelCall {
     },
     cancel: open.cancel,
   };
-}
-
-function failedCall(error: ErrorInfo): OpenModelCall {
-  return { next: async () => ({ outcome: { ok: false, error }, last: true, decoupled: false }), cancel() {} };
 }
 
 /** Only what is asked for is begun: a call that nobody awaits must not be a promise that nobody catches. */

@@ -1,5 +1,5 @@
 /** Calls of other models by a model, as its instance's thread or process offers them to a backend. */
-import type { InferRequest, Outcome } from '@nereid/protocol';
+import type { ErrorInfo, InferRequest, Outcome } from '@nereid/protocol';
 import type { BatchPlace } from './backend.ts';
 
 export interface ModelCalls {
@@ -25,4 +25,9 @@ export interface CallAnswer {
   readonly last: boolean;
   /** The called model may give any number of answers. */
   readonly decoupled: boolean;
+}
+
+/** One that was not sent. */
+export function failedCall(error: ErrorInfo): OpenModelCall {
+  return { next: async () => ({ outcome: { ok: false, error }, last: true, decoupled: false }), cancel() {} };
 }

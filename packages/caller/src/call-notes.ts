@@ -3,6 +3,7 @@ import {
   type CarriedOutcome,
   type CarriedRequest,
   type ErrorInfo,
+  EXPLAINED_SLOW_US,
   type ExplainedCall,
   type ExplainedError,
   type ExplainedMessage,
@@ -91,8 +92,6 @@ export interface CallNotes {
   tell(question: ExplainMessage): ExplainedMessage;
 }
 
-/** A request that took longer is remembered for longer. */
-const SLOW_US = 1_000_000;
 const WAITING = -1;
 
 export function createCallNotes({
@@ -194,7 +193,7 @@ function emptyRecord(): CallRecord {
 }
 
 function isKept({ error, sends, arrivedUs, endedUs }: CallRecord): boolean {
-  return error !== null || sends > 1 || endedUs - arrivedUs > SLOW_US;
+  return error !== null || sends > 1 || endedUs - arrivedUs > EXPLAINED_SLOW_US;
 }
 
 /** `wallUs`: the wall clock's time, microseconds, when the other clock was at 0. */

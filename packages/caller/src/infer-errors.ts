@@ -1,5 +1,8 @@
 /** Why a caller fails a request by itself, or sends it again. */
-import { compareEpochs, type Epoch, type ErrorInfo } from '@nereid/protocol';
+import { compareEpochs, type Epoch, type ErrorInfo, type Outcome } from '@nereid/protocol';
+
+/** Of a request whose caller has left. */
+export const GAVE_UP: Outcome = { ok: false, error: { code: 'CANCELLED', message: 'the caller gave up' } };
 
 export function ownerless(model: string): ErrorInfo {
   return { code: 'UNAVAILABLE', message: `no coordinator owns model '${model}' now; try again in a few seconds` };

@@ -15,6 +15,7 @@ import {
   QUEUE_FULL,
   type ResponseMessage,
   type RunningMessage,
+  STOPPING,
   type StaleMessage,
   sequenceNeedsStart,
   withRequestId,
@@ -26,7 +27,7 @@ import type { CallOptions } from './call-options.ts';
 import type { ComingRequests } from './coming-requests.ts';
 import { firstMessage } from './first-message.ts';
 import type { HeldTensors } from './held-tensors.ts';
-import { decoupled, ownerless, sentWhy } from './infer-errors.ts';
+import { decoupled, GAVE_UP, ownerless, sentWhy } from './infer-errors.ts';
 import { createLostTensors, firstTo } from './lost-tensors.ts';
 import type { ModelLookup, ModelLookups } from './model-lookup.ts';
 import type { Pending, PendingRequest } from './pending.ts';
@@ -36,8 +37,6 @@ import { createStreams, hasBegun, newStream, type WaitingStream } from './stream
 
 /** A request refused this often in a row is not sent on at once: ownership changes faster than it travels. */
 const REDIRECTS_MAX = 4;
-
-const CANCELLED: CarriedOutcome = { ok: false, error: { code: 'CANCELLED', message: 'the caller gave up' } };
 
 export interface InferParts {
   readonly id: ProcessId;
@@ -71,7 +70,8 @@ export interface Infer {
    */
   admit(request: CarriedRequest, answers: 'one' | 'any'): ModelLookup;
   /**
-   * Sends a request that was admitted and waits. The caller ends it at its deadline, by `signal`. `sequence`: how its model keeps sequences, if it does; the request is then the next step of its own.
+   * Sends a request that was admitted and waits. The caller ends it at its deadline, by `signal`. `sequence`: how its
+   * model keeps sequences, if it does; the request is then the next step of its own.
    */
   submit(
     request: CarriedRequest,
@@ -218,12 +218,12 @@ export function createInfer(parts: InferParts): Infer {
     if (request.step !== undefined) {
       // It waits on, for its outcome and with its inputs, but nobody is told of that.
       if (steps.outlivesCaller(request, request.step)) {
-        request.resolve(CANCELLED);
+        request.resolve(GAVE_UP);
         return;
       }
       request.step.told = true;
     }
-    pending.settle(id, CANCELLED);
+    pending.settle(id, GAVE_UP);
     const { model, epoch, g, session, sends } = request.message;
     if (hasBegun(request)) streams.cancel(request.message);
     else if (sends > 0) mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id, g, low: pending.low, session });
@@ -318,6 +318,7 @@ export function createInfer(parts: InferParts): Infer {
 
   return {
     admit(request, answers) {
+      if (closed) return failed(STOPPING);
       const found = models.find(request.modelName, request.modelVersion);
       if (!found.ok) return found;
       if (found.signature.decoupled && answers === 'one') return failed(decoupled(request.modelName));
@@ -327,7 +328,7 @@ export function createInfer(parts: InferParts): Infer {
     },
 
     submit(request, sequence, options) {
-      if (options.signal?.aborted === true) return Promise.resolve(CANCELLED);
+      if (options.signal?.aborted === true) return Promise.resolve(GAVE_UP);
       return new Promise((resolve) => {
         // A numbered step outlives its caller, who then has its outcome already.
         const first = parts.held === undefined ? resolve : firstTo(resolve, lost.unwanted);
@@ -345,7 +346,7 @@ export function createInfer(parts: InferParts): Infer {
         options.inFlight,
         lost.unwanted,
       );
-      if (options.signal?.aborted === true) queue.end(CANCELLED);
+      if (options.signal?.aborted === true) queue.end(GAVE_UP);
       else id = start(request, sequence, options, queue.end, newStream(queue));
       return queue;
     },

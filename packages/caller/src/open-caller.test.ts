@@ -1,9 +1,9 @@
 import { LIMITS, type ModelRecord, parseModelConfig } from '@nereid/config';
 import { type InferMessage, type InferRequest, REQUEST_DEFAULTS } from '@nereid/protocol';
 import { createLog, virtualClock } from '@nereid/runtime';
-import { createLocalDirectory, createLocalTransport } from '@nereid/transport';
+import { createLocalDirectory, createLocalTransport, type Directory } from '@nereid/transport';
 import { expect, test } from 'vitest';
-import { openCaller } from './index.ts';
+import { createLazyCaller, openCaller } from './index.ts';
 
 const CONFIG = `
 name: "m" backend: "javascript"
@@ -17,7 +17,8 @@ const REQUEST: InferRequest = {
 };
 
 /** A caller and an owner of model `m`, whose requests gather in `asked`. */
-async function opened() {
+async function opened(change: (directory: Directory<ModelRecord>) => Directory<ModelRecord> = (same) => same) {
+  const clock = virtualClock();
   const transport = createLocalTransport({ messages_max: 100, bytes_max: 1e6 });
   const directory = createLocalDirectory<ModelRecord>();
   const asked: InferMessage[] = [];
@@ -29,13 +30,13 @@ async function opened() {
   await directory.acquire('m', 'co-1');
   await directory.publish('m', { name: 'm', config, labels: {}, versions, contentHash: '' });
   const log = createLog({ level: 'silent' });
-  const caller = openCaller({ id: 'ca-1', clock: virtualClock(), log, transport, directory, limits: LIMITS });
-  await caller.registered;
-  return { caller, owner, directory, asked };
+  const caller = openCaller({ id: 'ca-1', clock, log, transport, directory: change(directory), limits: LIMITS });
+  return { caller, owner, directory, asked, clock };
 }
 
 test('a call is answered at the caller’s own mailbox', async () => {
   const { caller, owner, directory, asked } = await opened();
+  await caller.registered;
   expect(directory.processes('caller')).toEqual([{ id: 'ca-1', role: 'caller', draining: false }]);
   const answer = caller.infer(REQUEST);
   await expect.poll(() => asked.length).toBe(1);
@@ -50,9 +51,53 @@ test('a call is answered at the caller’s own mailbox', async () => {
 
 test('its end fails what waits and takes it out of the directory', async () => {
   const { caller, directory } = await opened();
+  await caller.registered;
   const answer = caller.infer(REQUEST);
   await caller.close();
   expect(await answer).toMatchObject({ ok: false, error: { code: 'UNAVAILABLE' } });
   expect(caller.waiting).toBe(0);
   expect(directory.processes('caller')).toEqual([]);
+});
+
+/** A directory that does not answer so many times. */
+const away = (times: number) => (directory: Directory<ModelRecord>) => {
+  let left = times;
+  const register: typeof directory.register = (process) =>
+    left-- > 0 ? Promise.reject(new Error('no Redis')) : directory.register(process);
+  return { ...directory, register };
+};
+
+test('the directory is told again until it has heard; calls are made meanwhile', async () => {
+  const { caller, directory, asked, clock } = await opened(away(2));
+  void caller.infer(REQUEST);
+  await expect.poll(() => asked.length).toBe(1);
+  expect(directory.processes('caller')).toEqual([]);
+  for (let beat = 0; beat < 2; beat++) {
+    await expect.poll(() => clock.liveTimers).toBe(1);
+    clock.advanceUs(500_000);
+  }
+  await caller.registered;
+  expect(directory.processes('caller')).toHaveLength(1);
+  await caller.close();
+});
+
+test('one that ends before it was heard of leaves no timer', async () => {
+  const { caller, clock } = await opened(away(Number.POSITIVE_INFINITY));
+  await expect.poll(() => clock.liveTimers).toBe(1);
+  await caller.close();
+  expect(clock.liveTimers).toBe(0);
+});
+
+test('a lazy one is opened by its first call only', async () => {
+  const { caller } = await opened();
+  let made = 0;
+  const lazy = createLazyCaller(() => {
+    made++;
+    return caller;
+  });
+  await lazy.close();
+  expect([made, lazy.opened]).toEqual([0, undefined]);
+  expect([lazy.caller(), lazy.caller(), made]).toEqual([caller, caller, 1]);
+  await lazy.close();
+  expect(await caller.infer(REQUEST)).toMatchObject({ ok: false, error: { code: 'UNAVAILABLE' } });
 });

@@ -141,7 +141,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       stopping: () => stopping,
       handingOver: () => stopping && handsOver(),
       awaits: (caller) =>
-        ensembleCalls.isOwn(caller) || [...models.values()].some((model) => hasSince(model, stoppedUs)),
+        ensembleCalls.opened?.id === caller || [...models.values()].some((model) => hasSince(model, stoppedUs)),
       taking: (name) => running?.owner.taking(name) === true,
       apart: parts.timing !== undefined,
       early_max: options.queueMax ?? LIMITS.requests_queued_max,

@@ -1,4 +1,4 @@
-import { type OpenedCaller, openCaller, type ResponseStore } from '@nereid/caller';
+import { createLazyCaller, type LazyCaller, type OpenedCaller, openCaller, type ResponseStore } from '@nereid/caller';
 import { LIMITS, type ModelRecord } from '@nereid/config';
 import type { CarriedTensor, ProcessId } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
@@ -17,26 +17,10 @@ export interface EnsembleCallsParts {
 }
 
 /** By which a coordinator calls the models of its ensembles: one caller, from the first ensemble until the coordinator's end. */
-export interface EnsembleCalls {
-  /** Opens it at the first call. */
-  caller(): OpenedCaller<CarriedTensor>;
-  /** Whether a request came of a run here. */
-  isOwn(sender: ProcessId): boolean;
-  close(): Promise<void>;
-}
+export type EnsembleCalls = LazyCaller<CarriedTensor>;
 
 export function createEnsembleCalls(parts: EnsembleCallsParts): EnsembleCalls {
-  let opened: OpenedCaller<CarriedTensor> | undefined;
-  return {
-    caller() {
-      opened ??= open(parts);
-      return opened;
-    },
-    isOwn: (sender) => opened?.id === sender,
-    async close() {
-      await opened?.close();
-    },
-  };
+  return createLazyCaller(() => open(parts));
 }
 
 /** As unique as the coordinator's id, and easy to find beside it in a log. */
@@ -49,7 +33,5 @@ function open({ id, ...parts }: EnsembleCallsParts): OpenedCaller<CarriedTensor>
   const { requests_pending_max, stream_unread_chunks_max, stream_unread_bytes_max } = LIMITS;
   const limits = { requests_pending_max, stream_unread_chunks_max, stream_unread_bytes_max };
   const common = { id: callerOf(id), clock, log, transport, directory, responses, timing };
-  const caller = openCaller({ ...common, carries: true, limits });
-  caller.registered.catch((error) => log.warn({ err: error, id: caller.id }, 'the directory was not told'));
-  return caller;
+  return openCaller({ ...common, carries: true, limits });
 }

@@ -4,6 +4,7 @@ import {
   type DoneMessage,
   type ErrorInfo,
   EXPLAINED_OTHERS_MAX,
+  EXPLAINED_SLOW_US,
   type ExplainedBatch,
   type ExplainedError,
   type ExplainedMessage,
@@ -116,8 +117,6 @@ export interface RunNotesParts {
   readonly kept_max?: number;
 }
 
-/** A request that took longer is remembered for longer. */
-const SLOW_US = 1_000_000;
 const NONE = -1;
 
 export function createRunNotes({
@@ -275,7 +274,7 @@ function emptyRecord(): RunRecord {
 }
 
 function isKept({ state, losses, arrivedUs, endedUs }: RunRecord): boolean {
-  return state === 'error' || losses > 0 || endedUs - arrivedUs > SLOW_US;
+  return state === 'error' || losses > 0 || endedUs - arrivedUs > EXPLAINED_SLOW_US;
 }
 
 /** Those of its batch. Their records stand beside its own, since a batch's requests end together. */

@@ -8,6 +8,8 @@ export const EXPLAINED_TEXT_MAX = 256;
 const EXPLAINED_EVENTS_MAX = 16;
 /** Others of its batch that are named. */
 export const EXPLAINED_OTHERS_MAX = 64;
+/** A request that took longer is remembered for longer. */
+export const EXPLAINED_SLOW_US = 1_000_000;
 /** Requests that one process tells of at a time. */
 export const EXPLAINED_TOLD_MAX = 200;
 

@@ -27,6 +27,7 @@ export {
 export { errorReasonsMarkdown, errorTableMarkdown } from './error-table.ts';
 export {
   EXPLAINED_OTHERS_MAX,
+  EXPLAINED_SLOW_US,
   type ExplainedBatch,
   type ExplainedCall,
   type ExplainedError,

@@ -1,5 +1,5 @@
 /** Calls of other models by the model of an instance, at its thread or process; the worker's side is carrier-calls.ts. */
-import type { CallAnswer, ModelCalls, OpenModelCall } from '@nereid/backends';
+import { type CallAnswer, failedCall, type ModelCalls } from '@nereid/backends';
 import { type ErrorInfo, errorInfo } from '@nereid/protocol';
 import { createTakenChunks } from './chunk-window.ts';
 import { compactTensors } from './compact-tensors.ts';
@@ -76,10 +76,6 @@ export function createInstanceCalls({ instance, calls_max, post }: InstanceCalls
       open.clear();
     },
   };
-}
-
-function failedCall(error: ErrorInfo): OpenModelCall {
-  return { next: async () => ({ outcome: { ok: false, error }, last: true, decoupled: false }), cancel() {} };
 }
 
 /** The answers to one call that nobody has read yet, bounded by the window that the worker keeps to. */

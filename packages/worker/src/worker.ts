@@ -1,4 +1,4 @@
-import type { CallerLimits, ResponseStore } from '@nereid/caller';
+import { type CallerLimits, createLazyCaller, openCaller, type ResponseStore } from '@nereid/caller';
 import type { ExpandedInstance, ModelRecord, ResourceLimit } from '@nereid/config';
 import type { Message, ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, newProcessId, type Timer } from '@nereid/runtime';
@@ -17,7 +17,6 @@ import { createRateLimits } from './rate-limits.ts';
 import { spawnProcess } from './spawn-process.ts';
 import { spawnThread } from './spawn-thread.ts';
 import type { SpawnThread } from './thread-line.ts';
-import { createWorkerCaller } from './worker-caller.ts';
 
 export interface WorkerOptions {
   /** Its first id; it goes on under another one if its registration lapses. */
@@ -119,7 +118,8 @@ export function createWorker(options: WorkerOptions): Worker {
           shared: options.rateLimit.shared ?? createLocalResources(),
           id: () => mailbox.id,
         });
-  const calls = createWorkerCaller({ clock, log, transport, directory, limits, timing, responses: options.responses });
+  const { responses } = options;
+  const calls = createLazyCaller(() => openCaller({ clock, log, transport, directory, limits, timing, responses }));
   const loop = createWorkerLoop(
     {
       clock,
@@ -265,7 +265,7 @@ export function createWorker(options: WorkerOptions): Worker {
       batches: loop.unsettled,
       requests: loop.running,
       threads: loop.liveCarriers,
-      calls: calls.waiting,
+      calls: calls.opened?.waiting ?? 0,
     }),
     get keptBytes() {
       return loop.keptBytes;

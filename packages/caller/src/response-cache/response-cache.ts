@@ -11,14 +11,13 @@ import {
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import type { CallOptions } from '../call-options.ts';
+import { GAVE_UP } from '../infer-errors.ts';
 import type { ModelFound, ModelLookups } from '../model-lookup.ts';
 import { cacheKey } from './cache-key.ts';
 import type { CachedCounts } from './cached-counts.ts';
 import { createFlights, type Flight, type Waiter } from './flights.ts';
 import { type KeptAnswer, keptAnswer, type ResponseStore } from './kept-answer.ts';
 import { modelFiles } from './model-files.ts';
-
-const CANCELLED: Outcome = { ok: false, error: { code: 'CANCELLED', message: 'the caller gave up' } };
 
 export interface ResponseCacheParts {
   readonly clock: Clock;
@@ -58,7 +57,7 @@ export function isCacheable(request: CarriedRequest): request is InferRequest {
 
 export function createResponseCache(parts: ResponseCacheParts): ResponseCache {
   const { clock, store, models, counts } = parts;
-  const flights = createFlights(CANCELLED);
+  const flights = createFlights(GAVE_UP);
 
   const hit = (flight: Flight, answer: KeptAnswer) => {
     const { found } = flight;
@@ -134,7 +133,7 @@ export function createResponseCache(parts: ResponseCacheParts): ResponseCache {
 
   return {
     infer(found, request, { signal, msLeft = 0, timed, mark }) {
-      if (signal?.aborted === true) return Promise.resolve(CANCELLED);
+      if (signal?.aborted === true) return Promise.resolve(GAVE_UP);
       const arrivedUs = clock.nowUs();
       const files = modelFiles(found, models);
       const key = cacheKey(found, files, request);
