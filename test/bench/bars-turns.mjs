@@ -52,3 +52,11 @@ export const bar = (what, value, least) => ({
   bar: `at least ${least}`,
   holds: value >= least,
 });
+
+/** A figure that is to be no more. */
+export const mostBar = (what, value, most) => ({
+  what,
+  figure: value.toFixed(2),
+  bar: `at most ${most}`,
+  holds: value <= most,
+});

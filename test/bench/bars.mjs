@@ -2,7 +2,7 @@
 /**
  * What must hold, measured: each figure, its bar, pass or fail.
  *
- *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [--turns 7] [--seconds 3]
+ *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [--turns 7] [--seconds 3]
  *
  * Run it while nothing else runs: others' CPU is printed, and turns that they disturb are repeated.
  */
@@ -13,6 +13,7 @@ import { commandOptions, endWithUsage } from '../command-options.mjs';
 import { batchingBar, minilmBar } from './bars-batching.mjs';
 import { guideBar, guideBesideTriton } from './bars-guide.mjs';
 import { memoryBar } from './bars-memory.mjs';
+import { pipelineBar } from './bars-pipeline.mjs';
 import { sequencesBar } from './bars-sequences.mjs';
 import { loadGenerator } from './turns.mjs';
 
@@ -24,10 +25,11 @@ const BARS = {
   guide: guideBar,
   'guide-triton': guideBesideTriton,
   sequences: sequencesBar,
+  pipeline: pipelineBar,
 };
 
 const USAGE =
-  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [--turns 7] [--seconds 3]';
+  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [--turns 7] [--seconds 3]';
 const { values: options, positionals } = commandOptions({
   usage: USAGE,
   allowPositionals: true,
