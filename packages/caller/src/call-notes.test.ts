@@ -62,6 +62,10 @@ test('texts are cut, and a failure stays for longer than what went well', () => 
   const [bad] = ask('bad');
   expect(bad).toMatchObject({ state: 'error', error: { code: 'INTERNAL', reason: 'why' } });
   expect(bad?.error?.message).toHaveLength(256);
+  const long = { modelName: 'm'.repeat(500), modelVersion: '9'.repeat(500), id: 'x'.repeat(500) };
+  notes.refused({ door: 'grpc', id: '' }, long, { code: 'INVALID_ARG', message: 'no such number' });
+  const [refused] = ask(long.id);
+  expect([refused?.model, refused?.version, refused?.requestId].map((text) => text?.length)).toEqual([256, 256, 256]);
 });
 
 test('what was never sent gets a token of its own', () => {

@@ -163,7 +163,7 @@ function name(record: CallRecord, id: string, door: CallDoor, request: UnreadReq
   record.door = door;
   record.requestId = keptText(request.id);
   record.model = keptText(request.modelName);
-  record.version = request.modelVersion;
+  record.version = keptText(request.modelVersion);
   record.trace = request.trace === undefined ? '' : traceId(request.trace);
   record.parent = (isRead ? request.inner?.parent : undefined) ?? null;
   record.correlationId = isRead ? request.correlationId : 0n;

@@ -11,6 +11,8 @@ import {
 import type { Directory } from '@nereid/transport';
 import type { KnownRecords } from './known-records.ts';
 
+const INT64_DIGITS_MAX = 19;
+
 export interface ModelFound {
   readonly ok: true;
   readonly record: ModelRecord;
@@ -127,7 +129,7 @@ function findMissing(record: ModelRecord, view: RecordView, version: string, apa
   if (version === '') return missing(noVersionReady(record.name, record.versions, apart));
   const wrong = versionRefusal(version);
   if (wrong !== undefined) return missing(wrong);
-  const plain = BigInt(version).toString();
+  const plain = plainVersion(version);
   const found = view.found.get(plain);
   if (found !== undefined) return found;
   const known = record.versions.some((each) => each.version === plain);
@@ -136,12 +138,22 @@ function findMissing(record: ModelRecord, view: RecordView, version: string, apa
 
 /** What is wrong with a version as a client wrote it; undefined for '' and for numbers from 0. */
 export function versionRefusal(version: string): ErrorInfo | undefined {
-  if (version === '' || (/^[0-9]+$/.test(version) && BigInt(version) <= INT64_MAX)) return undefined;
+  if (version === '' || (/^[0-9]+$/.test(version) && isInt64(plainVersion(version)))) return undefined;
   const message = /^-[0-9]+$/.test(version)
     ? `invalid model version specified '${version}' , version should be an integral value > 0`
     : `failed to get model version from specified version string '${version}' (details: stol), ` +
       'version should be an integral value > 0';
   return { code: 'INVALID_ARG', message };
+}
+
+/** Without leading zeros. */
+function plainVersion(version: string): string {
+  return version.replace(/^0+(?=\d)/, '');
+}
+
+/** A client may write millions of digits, of which to make a number would take seconds. */
+function isInt64(digits: string): boolean {
+  return digits.length <= INT64_DIGITS_MAX && BigInt(digits) <= INT64_MAX;
 }
 
 function missing(error: ErrorInfo): ModelLookup {

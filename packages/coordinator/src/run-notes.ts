@@ -225,7 +225,7 @@ function name(record: RunRecord, { id, model, request }: InferMessage): void {
   record.id = id;
   record.requestId = keptText(request.id);
   record.model = model;
-  record.version = request.modelVersion;
+  record.version = keptText(request.modelVersion);
   record.trace = request.trace === undefined ? '' : traceId(request.trace);
   record.parent = request.inner?.parent ?? null;
   record.correlationId = request.correlationId;
