@@ -30,14 +30,22 @@ const answer = (bytes = 3): KeptAnswer => ({
 });
 
 /** A store as a process of its own has it, once it is connected; `ask` is a connection beside it. */
-async function openStore({ prefix = 'nereid', ttl_s = 60, entry = 5_000, insert = 1_000_000, answer_ms = 5_000 } = {}) {
-  const connector = connectRedis(redis.url, { name: 'test' });
+async function openStore({
+  prefix = 'nereid',
+  ttl_s = 60,
+  entry = 5_000,
+  insert = 1_000_000,
+  answer_ms = 5_000,
+  url = redis.url,
+  log = createLog({ level: 'silent' }),
+} = {}) {
+  const connector = connectRedis(url, { name: 'test' });
   const clock = systemClock();
   const store = createRedisResponses({
     connector,
     prefix,
     clock,
-    log: createLog({ level: 'silent' }),
+    log,
     ttl_s,
     answer_ms,
     limits: { cache_entry_bytes_max: entry, cache_insert_bytes_max: insert },
@@ -105,6 +113,21 @@ describe('answers in Redis', () => {
     await ask('CONFIG', 'SET', 'maxmemory', '0');
     expect(await find('full')).toBeUndefined();
     expect(keep('full', answer())).toBeUndefined();
+  });
+
+  test.each([
+    ['INFO: they are kept', '-info', answer(), 0],
+    ['SET: they are not, which is said once', '-set', undefined, 1],
+  ])('a Redis that hides %s', async (_what, rule, kept, warnings) => {
+    const { ask } = await openStore();
+    await ask('ACL', 'SETUSER', 'limited', 'reset', 'on', '>secret', '~*', '+@all', rule);
+    const log = createLog({ level: 'silent' });
+    const warn = vi.spyOn(log, 'warn');
+    const { find, keep } = await openStore({ url: `unix://limited:secret@${redis.socket}`, log });
+    await keep(rule, answer());
+    await keep(rule, answer());
+    expect(await find(rule)).toEqual(kept);
+    expect(warn).toHaveBeenCalledTimes(warnings);
   });
 });
 

@@ -38,6 +38,8 @@ export function createRedisResponses(options: RedisResponsesOptions): ResponseSt
   const { client } = connection;
   let pausedUntilUs = 0;
   let slow = false;
+  /** Not refused when it was last given one. */
+  let takes = true;
   let inserting = 0;
   let fullUntilUs = 0;
   let lookedUs = Number.NEGATIVE_INFINITY;
@@ -77,7 +79,12 @@ export function createRedisResponses(options: RedisResponsesOptions): ResponseSt
   /** A Redis that evicts nothing must not be filled: what else is in it would be refused. */
   const look = async (): Promise<void> => {
     lookedUs = clock.nowUs();
-    if (memoryIsTight(String(await client.call('INFO', 'memory')))) refused();
+    try {
+      if (memoryIsTight(String(await client.call('INFO', 'memory')))) refused();
+    } catch (error) {
+      // Hidden from this user: a refusal alone says so then.
+      if (!isRefusal(error)) throw error;
+    }
   };
 
   const refused = () => {
@@ -92,9 +99,14 @@ export function createRedisResponses(options: RedisResponsesOptions): ResponseSt
       if (clock.nowUs() < fullUntilUs) return;
       const value = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
       await client.set(keys.response(key), value, 'EX', ttl_s);
+      takes = true;
     } catch (error) {
       if (!isRefusal(error)) failed(error);
-      else refused();
+      else {
+        if (takes) log.warn({ err: error }, 'the response cache takes no more answers');
+        takes = false;
+        refused();
+      }
     } finally {
       inserting -= frame.byteLength;
     }
