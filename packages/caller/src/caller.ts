@@ -141,6 +141,9 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
     responses: parts.responses,
     notes,
     submit: (request, options) => calls.submit(request, undefined, options),
+    unwanted: (outcome) => {
+      if (outcome.ok) held?.release(outcome.response.outputs);
+    },
   });
 
   const whenIdle = (callback: () => void) =>

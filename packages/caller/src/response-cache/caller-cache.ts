@@ -19,6 +19,7 @@ export interface CallerCacheParts {
   /** Undefined: nothing is kept, and every request runs. */
   readonly responses: ResponseStore | undefined;
   readonly submit: ResponseCacheParts['submit'];
+  readonly unwanted: ResponseCacheParts['unwanted'];
   /** Told of what is answered without a run. */
   readonly notes: Pick<CallNotes, 'cached' | 'refused'>;
 }
@@ -76,7 +77,7 @@ export function createCallerCache({ responses, mailbox, directory, notes, ...par
       const { signal, inFlight } = options;
       const leaving = createLeaving();
       const leave = () => leaving.leave('nobody reads it any more');
-      const queue = createAnswerQueue(parts.limits, leave, inFlight);
+      const queue = createAnswerQueue(parts.limits, leave, inFlight, parts.unwanted);
       if (signal?.aborted === true) leave();
       signal?.addEventListener('abort', leave);
       void infer(found, request, { ...options, signal: leaving }).then((outcome) => {

@@ -37,6 +37,12 @@ const success = (id: string, modelVersion = '1'): Outcome & { readonly ok: true 
   ok: true,
   response: { modelName: 'm', modelVersion, id, parameters: { p: 1n }, outputs: [OUTPUT] },
 });
+/** Of which only the name has come. */
+const NAMED: BlobTensor = {
+  ...{ name: 'OUTPUT', datatype: 'INT8', shape: [1] },
+  blob: { place: 'worker', id: 'wk-1', bytes: 1 },
+};
+const away = (id: string): CarriedOutcome => ({ ok: true, response: { ...success(id).response, outputs: [NAMED] } });
 const failure = (message: string): Outcome => ({ ok: false, error: { code: 'INTERNAL', message } });
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -54,6 +60,7 @@ function fixture({ elsewhere = false, requests_pending_max = 10 } = {}) {
   const sent: Sent[] = [];
   const hits: HitTimes[] = [];
   const misses: number[] = [];
+  const unwanted: CarriedOutcome[] = [];
   const lookups: (() => void)[] = [];
   let now = found();
   const store: ResponseStore = {
@@ -79,6 +86,7 @@ function fixture({ elsewhere = false, requests_pending_max = 10 } = {}) {
     counts,
     models: { find: () => now },
     requests_pending_max,
+    unwanted: (outcome) => unwanted.push(outcome),
     submit: (asked, { signal = createLeaving(), msLeft = 0 }) =>
       new Promise((answer) => {
         sent.push({ request: asked, signal, msLeft, answer });
@@ -100,6 +108,7 @@ function fixture({ elsewhere = false, requests_pending_max = 10 } = {}) {
     sent,
     hits,
     misses,
+    unwanted,
     lookups,
     ask,
     reload: (hash: string) => {
@@ -230,22 +239,26 @@ describe('equal requests at the same time', () => {
   });
 
   test('each run by themselves where the answer stays with a worker', async () => {
-    const { ask, sent, kept, cache } = fixture();
+    const { ask, sent, kept, cache, unwanted } = fixture();
     const asked = ['a', 'b', 'c'].map((id) => ask(request(id)));
-    const blob: BlobTensor = {
-      name: 'OUTPUT',
-      datatype: 'INT8',
-      shape: [1],
-      blob: { place: 'worker', id: 'wk-1', bytes: 1 },
-    };
-    const away = (id: string): CarriedOutcome => ({ ok: true, response: { ...success(id).response, outputs: [blob] } });
     sent[0]?.answer(away('a'));
     await settled();
     expect(sent.map(({ request: { id } }) => id)).toEqual(['a', 'b', 'c']);
     for (const { request: each, answer } of sent.slice(1)) answer(away(each.id));
     await settled();
     expect(asked.map(({ outcome }) => outcome)).toEqual(['a', 'b', 'c'].map(away));
-    expect([kept.size, cache.waiting]).toEqual([0, 0]);
+    expect([kept.size, cache.waiting, unwanted]).toEqual([0, 0, []]);
+  });
+
+  test('let an answer go that stays with a worker, where the one it was for has left', async () => {
+    const { ask, sent, unwanted } = fixture();
+    const leaving = createLeaving();
+    ask(request('a'), leaving);
+    ask(request('b'));
+    leaving.leave('gone');
+    sent[0]?.answer(away('a'));
+    await settled();
+    expect([sent[1]?.request.id, unwanted]).toEqual(['b', [away('a')]]);
   });
 
   test('are bounded', async () => {

@@ -28,6 +28,8 @@ export interface ResponseCacheParts {
   readonly requests_pending_max: number;
   /** Sends a request to its model's owner and waits for its outcome. */
   readonly submit: (request: InferRequest, options: CallOptions) => Promise<CarriedOutcome>;
+  /** An answer that nobody gets. */
+  readonly unwanted: (outcome: CarriedOutcome) => void;
 }
 
 /**
@@ -100,7 +102,8 @@ export function createResponseCache(parts: ResponseCacheParts): ResponseCache {
     const { first } = flight;
     if (outcome.ok && isWholeOutcome(outcome)) share(flight, outcome, lookupUs);
     else if (outcome.ok) {
-      // Outputs that stay with a worker for the call that asked for them: they are nobody else's.
+      // Outputs of which only names have come, for the call that asked for them: they are nobody else's.
+      if (!flight.waiters.has(first)) parts.unwanted(outcome);
       const others = flights.land(flight, (waiter) => (waiter === first ? outcome : undefined));
       for (const other of others) run(flights.begin(flight, [other], 'alone'));
     } else if (first.deadlineUs !== undefined && !flight.waiters.has(first)) {
