@@ -1,6 +1,6 @@
 export { BAD_OPTION, badOption } from './bad-option.ts';
 export { cachesAnswers } from './caches-answers.ts';
-export { checkEnsembleModels, ensembleCircle, type FindModel } from './check-ensemble-models.ts';
+export { checkEnsembleModels, ensembleCircle, type FindModel, isDecoupledEnsemble } from './check-ensemble-models.ts';
 export { missingGpus } from './check-model-config.ts';
 export { checkRequest } from './check-request.ts';
 export { completeEnsemble } from './complete-ensemble.ts';

@@ -134,7 +134,6 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
           break;
         case 'respond':
           answered = true;
-          for (const id of blobIds(decision.outputs?.values() ?? [])) passedOn.add(id);
           respond(decision.outputs, decision.last);
           break;
         case 'fail':
@@ -152,10 +151,11 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
         shaped = outputs && new Map([...outputs].map(([name, tensor]) => [name, tensors.output(tensor)]));
       } catch (error) {
         isDropped = true;
-        leaveAll();
+        leave(takeCalls());
         listener.fail(errorInfo(error));
         return;
       }
+      for (const id of blobIds(shaped?.values() ?? [])) passedOn.add(id);
       listener.respond(shaped, last);
     };
 
@@ -275,15 +275,26 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
     const beginsAnew = ({ step: index }: StepCall): boolean => {
       if (!canRepeat() || beginnings >= BEGINNINGS_MAX) return false;
       log.debug({ model, id: message.id, step: index }, 'a run begins anew: a tensor of it is gone');
+      // What they bring from now on is of no run: an answer would go out twice.
+      const left = takeCalls();
       // Not within the caller's handling of a message.
-      queueMicrotask(begin);
+      queueMicrotask(() => {
+        leave(left);
+        begin();
+        // Its client left meanwhile.
+        if (isEnding && !isDropped) void step({ type: 'cancel' });
+      });
       return true;
     };
 
-    const leaveAll = () => {
-      const running = [...calls.values()];
+    const takeCalls = (): readonly StepCall[] => {
+      const taken = [...calls.values()];
       calls.clear();
-      for (const each of running) {
+      return taken;
+    };
+
+    const leave = (left: readonly StepCall[]) => {
+      for (const each of left) {
         if (gates.withdraw(each)) each.pass();
         else each.leaving.leave('the run of its ensemble has ended');
       }
@@ -292,7 +303,6 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
 
     const begin = () => {
       if (isDropped) return;
-      leaveAll();
       beginnings++;
       Object.assign(timing, { inputNs: 0, inferNs: 0, outputNs: 0 });
       run = createEnsembleRun(plan, message.request);
@@ -309,7 +319,7 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
       },
       drop() {
         isDropped = true;
-        leaveAll();
+        leave(takeCalls());
       },
     };
   };

@@ -155,9 +155,27 @@ describe('on demand', () => {
     const cluster = await started(MODELS, { ...explicit, loadModels: ['e'] });
     const decoupled = fakeModel('a', 'model_transaction_policy { decoupled: true }', { contentHash: 'hash-2' });
     cluster.files.set('a', decoupled);
+    // Its record changes, and its load ends, while the files of e are read.
+    const { read } = cluster.reader;
+    cluster.reader.read = async (name) => {
+      await settle();
+      return read(name);
+    };
     await cluster.coordinator.loadModel('a');
-    await settle();
+    for (let reads = 0; reads < 3; reads++) await settle();
     expect(stateOf(cluster, 'e')).toBe('READY');
     expect(cluster.directory.record('e')?.config.modelTransactionPolicy?.decoupled).toBe(true);
+    const tensor = { datatype: 'FP32', shape: [4], data: new Uint8Array(16) } as const;
+    cluster.worker.outputs = [{ ...tensor, name: 'B' }];
+    const gateway = cluster.gateway();
+    const request = gateway.infer(fakeRequest('e', { inputs: [{ ...tensor, name: 'A' }] }));
+    await settle();
+    cluster.worker.part(0, 0);
+    await settle();
+    // Of model b; the answers of a go on.
+    const [stream] = cluster.worker.executes.splice(0, 1);
+    cluster.worker.finish();
+    await settle();
+    expect([gateway.outcome(request), stream?.model]).toEqual(['ok', 'a']);
   });
 });

@@ -1,5 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
-import { completeEnsemble, encodeModelConfig, ensembleModels, type ModelRecord, modelSignature } from '@nereid/config';
+import {
+  completeEnsemble,
+  encodeModelConfig,
+  ensembleModels,
+  isDecoupledEnsemble,
+  type ModelRecord,
+  modelSignature,
+} from '@nereid/config';
 import { isNoHolder, UNLOADED } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
@@ -111,14 +118,13 @@ export function createEnsembleStates(parts: EnsembleStatesParts): EnsembleStates
       parts.reload(ensemble);
       return;
     }
-    const { decoupled } = ensemble.signature;
-    const isNew = complete(ensemble);
-    if (ensemble.signature.decoupled !== decoupled) {
-      // Its queue is one of the other kind.
+    if (isDecoupledEnsemble(ensemble.source.config, find) !== ensemble.signature.decoupled) {
+      // Its queue is one of the other kind, and its signature with it until the reload.
       refuse(ensemble, { reason: UNLOADED });
       parts.reload(ensemble);
       return;
     }
+    const isNew = complete(ensemble);
     if (!isNew && ensemble.versions.every(({ state }) => state === 'READY')) return;
     goOn(ensemble);
     tell(ensemble);

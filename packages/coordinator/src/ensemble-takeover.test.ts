@@ -169,4 +169,28 @@ describe('tensors that are elsewhere', () => {
       /^UNAVAILABLE: in ensemble 'e', large tensors of a request to model 'm' were lost/,
     );
   });
+
+  test('an answer that comes as the run begins anew is of that run no more', async () => {
+    const decoupled = fakeModel('d', 'model_transaction_policy { decoupled: true }');
+    const made = await startedCluster([fakeEnsemble('e', ['A>d>x', 'x>m>B']), fakeModel('m'), decoupled]);
+    await made.pass(0);
+    const { worker } = made;
+    worker.outputs = [BLOB];
+    const gateway = made.gateway();
+    const id = gateway.infer(request());
+    await settle();
+    worker.part(0, 0);
+    worker.part(0, 1);
+    await settle();
+    worker.executes.shift();
+    worker.outputs = [OUTPUT];
+    worker.finish();
+    const mailbox = made.transport.open('wk-2', () => {});
+    // Of the second answer's call, in one delivery with the outcome of the first one's.
+    mailbox.send('ca-1', { kind: 'missing', model: 'm', id: 'ca-1:3' });
+    await settle();
+    expect(gateway.outcome(id)).toBe('none');
+    expect(worker.cancels.map(({ model }) => model)).toContain('d');
+    await mailbox.close();
+  });
 });
