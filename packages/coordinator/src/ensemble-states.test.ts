@@ -1,4 +1,5 @@
 import { parseModelConfig } from '@nereid/config';
+import { timing } from '@nereid/transport';
 import { describe, expect, test } from 'vitest';
 import type { CoordinatorOptions } from './coordinator.ts';
 import { fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
@@ -86,6 +87,17 @@ describe('at start', () => {
 
 describe('on demand', () => {
   const explicit = { controlMode: 'explicit' } as const;
+
+  test('with roles apart, also while the repository cannot be listed', async () => {
+    const cluster = fakeCluster(MODELS, explicit, { timing: timing() });
+    const worker = await cluster.worker();
+    await cluster.coordinator.start();
+    cluster.reader.folders = () => Promise.reject(new Error('gone'));
+    await cluster.coordinator.loadModel('e');
+    expect(stateOf(cluster, 'e')).toBe('READY');
+    await worker.leave();
+    await cluster.coordinator.stop(0);
+  });
 
   test('its models are loaded with it; its unload leaves them', async () => {
     const cluster = await started(MODELS, explicit);

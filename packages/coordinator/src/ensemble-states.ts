@@ -68,9 +68,19 @@ export function createEnsembleStates(parts: EnsembleStatesParts): EnsembleStates
 
   const isOwned = (model: OwnedModel) => models.get(model.name) === model;
 
+  /** None where the repository cannot be read now: a load must not stay half done for that. */
+  const repositoryModels = async (): Promise<ReadonlySet<string>> => {
+    try {
+      return new Set((await parts.reader.folders()).map(({ name }) => name));
+    } catch (error) {
+      log.warn({ err: error }, 'cannot tell which models an ensemble may wait for');
+      return new Set();
+    }
+  };
+
   /** Nobody waits for that any more, or it is not coming. */
   const settled = async (ensemble: OwnedModel): Promise<EnsembleVerdict> => {
-    const present = parts.apart ? new Set((await parts.reader.folders()).map(({ name }) => name)) : undefined;
+    const present = parts.apart ? await repositoryModels() : undefined;
     const untilUs = clock.nowUs() + UNHEARD_WAIT_MS * 1000;
     const isUnheard = (model: string) => present?.has(model) === true && clock.nowUs() < untilUs;
     const timer = present === undefined ? undefined : clock.at(untilUs, conditions.check);

@@ -27,9 +27,9 @@ export interface StepGateOptions {
  * over, over all runs of the ensemble. A decoupled call counts until its last answer. The others wait, first come, first
  * served; in Triton whichever thread wakes first goes.
  *
- * It holds producers up too: Triton lets the thread wait that has brought an answer, so that its model gives no more
- * before the calls made of that answer are sent. Whoever runs an ensemble does the same by reading a call's next answer
- * only then, which leaves what is unread to the bounds of streams.
+ * Triton lets the thread wait that has brought an answer, so that its model gives no more before the calls made of that
+ * answer are sent. Whoever runs an ensemble reads a call's next answer only then. No model waits for that: what is unread
+ * is within the bounds of streams.
  *
  * A call that waits for `wait_max_us` goes all the same: an ensemble whose steps wait for each other, by a model that
  * calls the ensemble, would else never end.
