@@ -73,6 +73,7 @@ async function opened() {
   for (const [name, more] of [
     ['m', ''],
     ['s', 'model_transaction_policy { decoupled: true }'],
+    ['two', 'input { name: "OTHER" data_type: TYPE_UINT8 dims: [ -1 ] }'],
   ] as const) {
     const config = parseModelConfig(CONFIG(name, more), 'config.pbtxt');
     await directory.acquire(name, 'co-1');
@@ -304,4 +305,24 @@ test('the end of the caller drops what it still has', async () => {
   await made.turn();
   expect(actions(made)).toEqual([['drop', 'wk-1-1']]);
   expect(made.blobs.discarded).toEqual(['f1']);
+});
+
+test('where one of somebody else is missing too, it is told so once those of workers have been put down', async () => {
+  const { caller, hold, asked, told, lose, put, turn } = await begin();
+  await hold(named('wk-1-1'));
+  let missing = 0;
+  const options = { missing: () => ++missing > 0 };
+  const outcome = caller.infer(request([input, named('f1', 'file', 'OTHER')], 'two'), options);
+  await turn();
+  lose();
+  await turn();
+  expect([told.at(-1)?.action, missing]).toEqual(['put', 0]);
+  put([{ id: 'wk-1-1', blob: { place: 'redis', id: 'p1', bytes: 20_000 } }]);
+  await turn();
+  const sent = asked.length;
+  lose();
+  await turn();
+  expect([told.length, missing, asked.length]).toEqual([1, 1, sent]);
+  await caller.close();
+  expect(await outcome).toMatchObject({ ok: false });
 });

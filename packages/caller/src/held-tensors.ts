@@ -38,6 +38,8 @@ export interface HeldTensors {
    * is lost with its keeper. Undefined at once where no worker keeps any: others have to see to them.
    */
   elsewhere(model: string, inputs: readonly CarriedTensor[]): Promise<readonly CarriedTensor[] | undefined> | undefined;
+  /** Some of the inputs is a blob that `elsewhere` cannot have put anew. */
+  hasOthers(inputs: readonly CarriedTensor[]): boolean;
   /** False where nobody waits for the answer. */
   take(message: PutMessage): boolean;
   /** Tensors that are held. */
@@ -192,6 +194,8 @@ export function createHeldTensors(parts: HeldTensorsParts): HeldTensors {
       if (inputs.some((tensor) => putId(tensor) !== undefined)) return rename(model, 'rewrite', inputs, putId);
       return undefined;
     },
+    hasOthers: (inputs) =>
+      inputs.some((tensor) => isBlobTensor(tensor) && tensor.blob.place !== 'worker' && !keptAs.has(tensor.blob.id)),
     take: questions.take,
     get count() {
       return kept.size + blobs.size;

@@ -54,6 +54,9 @@ export function createLostTensors({ pending, largeTensors, held, sendAgain }: Lo
       const request = pending.find(message.id);
       if (request === undefined || hasBegun(request) || request.relocating) return;
       const { inputs } = request.message.request;
+      // What a worker keeps was seen to before: it is another one that is not found.
+      const isOther = request.tensorLosses > 0 && held?.hasOthers(inputs) === true;
+      if (isOther && request.missing?.(message) === true) return;
       const finding = held?.elsewhere(message.model, inputs);
       if (finding !== undefined) {
         void relocate(request, finding);
