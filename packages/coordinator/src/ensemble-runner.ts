@@ -86,8 +86,8 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
   const start = (request: OwnedRequest, plan: EnsemblePlan, listener: RunListener): RequestRun => {
     const { message } = request;
     const calls = new Map<number, StepCall>();
-    /** Blobs that steps have given, until nobody in the run needs them. */
-    const held = new Map<string, CarriedTensor>();
+    /** Blobs that steps have given, until nobody in the run needs them. An ensemble among them may give one that it was given. */
+    const held = new Map<string, { readonly tensor: CarriedTensor; times: number }>();
     const passedOn = new Set<string>();
     const given = blobIds(message.request.inputs);
     const timing = { waitNs: 0, inputNs: 0, inferNs: 0, outputNs: 0 };
@@ -240,16 +240,28 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
     };
 
     const hold = (tensors: readonly CarriedTensor[]) => {
-      for (const tensor of tensors) if (isBlobTensor(tensor)) held.set(tensor.blob.id, tensor);
+      for (const tensor of tensors) {
+        if (!isBlobTensor(tensor)) continue;
+        const known = held.get(tensor.blob.id);
+        if (known === undefined) held.set(tensor.blob.id, { tensor, times: 1 });
+        else known.times++;
+      }
     };
 
     const letGo = (tensors: Iterable<CarriedTensor>) => {
       for (const tensor of tensors) {
-        if (!isBlobTensor(tensor) || given.has(tensor.blob.id)) continue;
-        held.delete(tensor.blob.id);
-        if (passedOn.has(tensor.blob.id)) caller.tensors.handOver([tensor]);
-        else caller.tensors.release([tensor]);
+        const known = isBlobTensor(tensor) ? held.get(tensor.blob.id) : undefined;
+        if (known !== undefined && --known.times === 0) drop(known.tensor);
       }
+    };
+
+    const drop = (tensor: CarriedTensor) => {
+      if (!isBlobTensor(tensor)) return;
+      const { id } = tensor.blob;
+      held.delete(id);
+      if (given.has(id)) return;
+      if (passedOn.has(id)) caller.tensors.handOver([tensor]);
+      else caller.tensors.release([tensor]);
     };
 
     const end = (ended: StepCall | undefined) => {
@@ -298,7 +310,7 @@ export function createEnsembleRunner(parts: EnsembleRunnerParts): EnsembleRunner
         if (gates.withdraw(each)) each.pass();
         else each.leaving.leave('the run of its ensemble has ended');
       }
-      letGo([...held.values()]);
+      for (const { tensor } of [...held.values()]) drop(tensor);
     };
 
     const begin = () => {

@@ -193,4 +193,29 @@ describe('tensors that are elsewhere', () => {
     expect(worker.cancels.map(({ model }) => model)).toContain('d');
     await mailbox.close();
   });
+
+  test('one that an ensemble among the steps hands on lasts for who takes it from there', async () => {
+    const outputs = ['B', 'A'];
+    const inner = fakeEnsemble('inner', ['A>m>B'], '', outputs);
+    const maps = 'output_map { key: "B" value: "y" } output_map { key: "A" value: "z" }';
+    const step = `step { model_name: "inner" model_version: -1 input_map { key: "A" value: "x" } ${maps} }`;
+    const outer = fakeEnsemble('e', ['A>m>x', 'y>m>B', 'z>m>C'], step, ['B', 'C']);
+    const made = await startedCluster([outer, inner, fakeModel('m')]);
+    await made.pass(0);
+    made.gateway().infer(request());
+    await settle();
+    for (const id of ['blob-1', 'blob-2']) {
+      made.worker.outputs = [{ ...BLOB, blob: { ...BLOB.blob, id } }];
+      made.worker.finish();
+      await settle();
+    }
+    const kept = [...made.tensors.kept].map((tensor) => 'blob' in tensor && tensor.blob.id);
+    expect(new Set(kept)).toEqual(new Set(['blob-1', 'blob-2']));
+    made.worker.outputs = [OUTPUT];
+    for (let left = 0; left < 2; left++) {
+      made.worker.finish();
+      await settle();
+    }
+    expect([...made.tensors.kept]).toEqual([]);
+  });
 });
