@@ -67,12 +67,15 @@ describe.each(MODES)('models that call models, in mode %s', (mode) => {
 
   test('what the called model says goes through, with its status', async () => {
     const { status, error } = await infer(served.http, 'forwards', forwarded('refuses', 1, 1, 'mine'));
-    expect([status, error]).toEqual([501, 'not mine']);
+    expect([status, error]).toEqual([501, "in a call of model 'refuses', not mine"]);
   });
 
   test('a model that is not there is an error of the call', async () => {
     const { status, error } = await infer(served.http, 'forwards', forwarded('nobody', 1));
-    expect([status, error]).toEqual([404, "Request for unknown model: 'nobody' is not found"]);
+    expect([status, error]).toEqual([
+      404,
+      "in a call of model 'nobody', Request for unknown model: 'nobody' is not found",
+    ]);
   });
 
   test('a client that leaves cancels what the called model runs', async () => {

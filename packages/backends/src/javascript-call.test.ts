@@ -125,7 +125,7 @@ describe('what comes back', () => {
       .infer('m', { inputs: { X } })
       .catch((error: unknown) => error);
     expect(thrown).toBeInstanceOf(Error);
-    expect(thrown).toMatchObject({ code: 'NOT_FOUND', message: 'not here', reason: 'why' });
+    expect(thrown).toMatchObject({ code: 'NOT_FOUND', message: "in a call of model 'm', not here", reason: 'why' });
   });
 
   test('awaited: of a decoupled model, none: it says how to read them, and leaves the call', async () => {

@@ -133,7 +133,7 @@ function modelCall(model: string, open: OpenModelCall): ModelCall {
     finally: (settled) => awaited().finally(settled),
     [Symbol.toStringTag]: 'Promise',
     [Symbol.asyncIterator]() {
-      iterator ??= promise === undefined ? answers(open) : { next: once };
+      iterator ??= promise === undefined ? answers(model, open) : { next: once };
       return iterator;
     },
   };
@@ -146,10 +146,10 @@ async function onlyAnswer(model: string, open: OpenModelCall): Promise<ModelAnsw
     const how = `iterate the call (for await (const answer of context.infer('${model}', …)))`;
     throw new NereidError('UNSUPPORTED', `model '${model}' is decoupled: it may answer any number of times; ${how}`);
   }
-  return answerValue(outcome);
+  return answerValue(model, outcome);
 }
 
-function answers(open: OpenModelCall): AsyncIterator<ModelAnswer> {
+function answers(model: string, open: OpenModelCall): AsyncIterator<ModelAnswer> {
   let over = false;
   const leave = (last: boolean) => {
     over = true;
@@ -161,7 +161,7 @@ function answers(open: OpenModelCall): AsyncIterator<ModelAnswer> {
       const { outcome, last } = await open.next();
       if (last || !outcome.ok) leave(last);
       if (outcome.ok && last && outcome.response.outputs.length === 0) return { done: true, value: undefined };
-      return { done: false, value: answerValue(outcome) };
+      return { done: false, value: answerValue(model, outcome) };
     },
     async return() {
       if (!over) leave(false);
@@ -170,10 +170,11 @@ function answers(open: OpenModelCall): AsyncIterator<ModelAnswer> {
   };
 }
 
-function answerValue(outcome: CallAnswer['outcome']): ModelAnswer {
+/** The text says whose error it is: the model may let it pass to a client, who has asked for another model. */
+function answerValue(model: string, outcome: CallAnswer['outcome']): ModelAnswer {
   if (outcome.ok) return answerOf(outcome.response);
   const { code, message, ...detail } = outcome.error;
-  throw new NereidError(code, message, detail);
+  throw new NereidError(code, `in a call of model '${model}', ${message}`, detail);
 }
 
 function answerOf({ modelName, modelVersion, parameters, outputs }: InferResponse): ModelAnswer {

@@ -176,7 +176,12 @@ describe('javascript: what a model calls', () => {
 
   it('what a call throws fails the batch with its code; anything else as INTERNAL', async () => {
     const lost = `{ throw await context.infer('gone', { inputs: {} }).catch((error) => error); }`;
-    expect(await failure(calling(lost))).toMatchObject({ code: 'NOT_FOUND', message: "nobody serves 'gone'" });
+    expect(await failure(calling(lost))).toMatchObject({
+      code: 'NOT_FOUND',
+      message: "in a call of model 'gone', nobody serves 'gone'",
+    });
+    const wrong = await failure(calling(`{ await context.infer('m', { inputs: 5 }); }`));
+    expect(wrong).toMatchObject({ code: 'INVALID_ARG', field: undefined });
     const own = `{ throw Object.assign(new Error('own'), { code: 'NOT_FOUND' }); }`;
     expect(await failure(calling(own))).toMatchObject({ code: 'INTERNAL', message: 'own' });
   });

@@ -132,8 +132,8 @@ async function execute(loaded: LoadedModule, batch: Batch): Promise<BatchResult>
   try {
     returned = await module.execute(requests, batchInputs(signature, batch));
   } catch (cause) {
-    // What a call threw keeps its code on its way through.
-    if (cause instanceof NereidError) throw cause;
+    // What a call threw keeps its code on its way through; its field and reason are of a request that no client sent.
+    if (cause instanceof NereidError) throw new NereidError(cause.code, cause.message, { cause });
     throw new NereidError('INTERNAL', thrownText(cause), { cause });
   }
   if (!Array.isArray(returned) || returned.length !== requests.length) {

@@ -11,7 +11,7 @@ function reason(versions: readonly VersionRecord[], wanted?: bigint): string | u
   return ensembleReadiness(ensembleConfig('e', throughStep('m', wanted)), knownModels(recordOf(config, { versions })));
 }
 
-// Texts of Triton 2.51.0.
+// Texts of Triton 2.51.0, with a hint of ours for version 0.
 test.each([
   ['any version', [ready('1')], undefined, undefined],
   ['one of several', [down('1', 'Internal: no'), ready('2')], undefined, undefined],
@@ -21,7 +21,8 @@ test.each([
     'version 0, as where model_version is left out',
     [ready('1')],
     0n,
-    "ensemble 'e' depends on 'm' whose required version 0 is not loaded.",
+    "ensemble 'e' depends on 'm' whose required version 0 is not loaded. " +
+      'A model_version that is left out is 0: write model_version: -1 for the greatest version.',
   ],
   ['no version', [], undefined, "ensemble 'e' depends on 'm' which has no loaded version."],
   ['unloaded', [down('1', 'unloaded')], undefined, "ensemble 'e' depends on 'm' which has no loaded version."],

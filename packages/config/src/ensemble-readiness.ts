@@ -4,6 +4,9 @@ import { ensembleSignature } from './ensemble.ts';
 import type { ModelConfig } from './gen/model_config_pb.ts';
 import type { VersionRecord } from './model-record.ts';
 
+/** Ours: no version folder is served as 0, so it is never meant. */
+const LEFT_OUT = ' A model_version that is left out is 0: write model_version: -1 for the greatest version.';
+
 /**
  * Why an ensemble cannot be served while its models are in the states that their records tell, in Triton's words, or
  * undefined where each step has a version (core's model_repository_manager.cc, CheckNode). Of a model of which nothing is
@@ -17,7 +20,7 @@ export function ensembleReadiness(config: ModelConfig, find: FindModel): string 
     const depends = `ensemble '${config.name}' depends on '${model}'`;
     if (ready.length === 0) return `${depends} which has no loaded version.${failureOf(model, versions)}`;
     if (version !== '' && !ready.some((each) => each.version === version)) {
-      return `${depends} whose required version ${version} is not loaded.`;
+      return `${depends} whose required version ${version} is not loaded.${version === '0' ? LEFT_OUT : ''}`;
     }
   }
   return undefined;

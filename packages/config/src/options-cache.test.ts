@@ -71,6 +71,14 @@ describe('the response cache that flags ask for', () => {
       redis('host=h', 'port=70000'),
       "--cache-config: redis,port: '70000' is not allowed: give a whole number from 1 to 65535",
     ],
+    [
+      { cacheConfig: ['local,size=5,ttl_s=9'] },
+      '--cache-config: a flag has room for one key: give --cache-config=local,size=5, and each other key by a flag of its own',
+    ],
+    [
+      redis('host=h,password=secret'),
+      '--cache-config: a flag has room for one key: give --cache-config=redis,host=h, and each other key by a flag of its own',
+    ],
     [redis('host=h', 'ttl=5'), "--cache-config: redis has no key 'ttl': did you mean redis,ttl_s?"],
     [
       redis('host=redis://h'),

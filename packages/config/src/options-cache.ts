@@ -83,7 +83,7 @@ const ttl = whole(1, CACHE_TTL_S_MAX);
 const KEYS = {
   local: { size: whole(0, Number.MAX_SAFE_INTEGER), ttl_s: ttl },
   redis: {
-    host: (value) => (/^[^\s/@?#[\]]+$/.test(value) ? undefined : 'the name or address of a host'),
+    host: (value) => (/^[^\s,/@?#[\]]+$/.test(value) ? undefined : 'the name or address of a host'),
     port: whole(1, PORT_MAX),
     user: any,
     password: any,
@@ -239,7 +239,11 @@ function readEntry(text: string): Entry | string {
   if (value === '') return `${name},${key} has no value: give ${name},${key}=<value>`;
   const allowed = rule(value);
   if (allowed === undefined) return { cache: name, key, value };
-  return `${name},${key}: ${key === 'password' ? 'this value' : `'${value}'`} is not allowed: give ${allowed}`;
+  const [own, second] = value.split(',', 2);
+  if (second !== undefined) {
+    return `a flag has room for one key: give --cache-config=${name},${key}=${own}, and each other key by a flag of its own`;
+  }
+  return `${name},${key}: '${value}' is not allowed: give ${allowed}`;
 }
 
 function isCache(name: string): name is CacheName {
