@@ -45,6 +45,8 @@ export interface EnsembleQueueParts {
   readonly queue_max: number;
   /** Whether the step's model answers in the order of its requests. */
   readonly ordered: (step: number) => boolean;
+  /** Whether the step's model may answer with a tensor that it was given. */
+  readonly handsOn: (step: number) => boolean;
   readonly answer: (message: InferMessage, error: ErrorInfo) => void;
   readonly idle: () => void;
   readonly holdsLease: () => boolean;
@@ -93,7 +95,8 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
     const known = plans.get(key);
     if (known !== undefined) return known;
     const { decoupled } = signature;
-    const plan = planEnsemble(ensemble, { name: model, requested, decoupled, ordered: parts.ordered });
+    const { ordered, handsOn } = parts;
+    const plan = planEnsemble(ensemble, { name: model, requested, decoupled, ordered, handsOn });
     for (const oldest of plans.keys()) {
       if (plans.size < PLANS_MAX) break;
       plans.delete(oldest);

@@ -1,4 +1,4 @@
-import { cachesAnswers, type ModelRecord } from '@nereid/config';
+import { cachesAnswers, ensembleModels, type ModelRecord } from '@nereid/config';
 import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import {
@@ -126,6 +126,7 @@ function ensembleQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue
   const { clock, log, mailbox, limits, answer, idle, directory, notes } = parts;
   const { signature } = model;
   const caller = parts.ensembleCalls.caller();
+  const recordOf = (step: number) => directory.record(signature.ensemble?.steps[step]?.model ?? '');
   return ({ version }, statistics) =>
     createEnsembleQueue({
       clock,
@@ -139,8 +140,12 @@ function ensembleQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue
       statistics,
       queue_max: limits.queue_max,
       ordered(step) {
-        const record = directory.record(signature.ensemble?.steps[step]?.model ?? '');
+        const record = recordOf(step);
         return record !== undefined && answersInOrder(record.config);
+      },
+      handsOn(step) {
+        const record = recordOf(step);
+        return record === undefined || ensembleModels(record.config).length > 0;
       },
       answer,
       idle,

@@ -14,6 +14,12 @@ test('outputs that only steps need are kept, those of the answer are not', () =>
   expect(plan.steps.map(({ keep }) => keep)).toEqual([['O0'], []]);
 });
 
+test('what a step that hands inputs on takes is not kept: it may be in the answer under another name', () => {
+  const signature = graph(['x > a b', 'a > z', 'b > y']);
+  const plan = planEnsemble(signature, { ...options, requested: ['y', 'z'], handsOn: (step) => step === 1 });
+  expect(plan.steps.map(({ keep }) => keep)).toEqual([['O1'], [], []]);
+});
+
 test('a step is needed if an output that was asked for depends on it', () => {
   const plan = planEnsemble(graph(['x > a', 'a > y', 'a > z', 'x > w']), { ...options, requested: ['z'] });
   expect(plan.steps.map(({ needed }) => needed)).toEqual([true, false, true, false]);

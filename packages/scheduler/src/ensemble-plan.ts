@@ -65,6 +65,8 @@ export interface EnsemblePlanOptions {
    * (ensemble_scheduler.cc, preserve_responses_order); a decoupled one's answers are taken as they come.
    */
   readonly ordered?: (step: number) => boolean;
+  /** The step's model may answer with a tensor that it was given, as an ensemble does; none, if left out. */
+  readonly handsOn?: (step: number) => boolean;
 }
 
 /**
@@ -85,12 +87,14 @@ export function planEnsemble(signature: EnsembleSignature, options: EnsemblePlan
   }));
   const needed = neededSteps(raw, requested);
   const asked = new Set(requested);
+  // What is handed on may be in the answer under another name, and only a worker can read what a worker keeps.
+  const leaves = new Set([...asked, ...raw.flatMap(({ takes }, index) => (options.handsOn?.(index) ? takes : []))]);
   const steps = raw.map(
     ({ inputs, takes, gives, names }, index): PlannedStep => ({
       inputs,
       takes,
       gives,
-      keep: names.filter((_name, at) => !asked.has(gives[at] ?? NEVER)),
+      keep: names.filter((_name, at) => !leaves.has(gives[at] ?? NEVER)),
       needed: needed[index] === true,
       ordered: options.ordered?.(index) === true,
     }),
