@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { bytesOf, type InferRequest, type Outcome, type Tensor } from '@nereid/protocol';
 import { describe, expect, test } from 'vitest';
 import { contextInfer } from './javascript-call.ts';
@@ -176,6 +177,13 @@ describe('a signal', () => {
       code: 'CANCELLED',
     });
     expect(sent).toEqual([]);
+  });
+
+  test('that outlives a call keeps nothing of it once the model has left it', async () => {
+    const { signal } = new AbortController();
+    const { infer } = called(answered([Y], false, true));
+    for await (const _ of infer('m', { inputs: { X } }, { signal })) break;
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   test('cancels the call until it is over', async () => {

@@ -107,13 +107,18 @@ function checkedSignal(signal: unknown): AbortSignal | undefined {
 /** The same call, cancelled by a signal until it is over. */
 function leftBy(open: OpenModelCall, signal: AbortSignal): OpenModelCall {
   signal.addEventListener('abort', open.cancel);
+  // A signal may outlive very many calls.
+  const unlisten = () => signal.removeEventListener('abort', open.cancel);
   return {
     async next() {
       const answer = await open.next();
-      if (answer.last) signal.removeEventListener('abort', open.cancel);
+      if (answer.last) unlisten();
       return answer;
     },
-    cancel: open.cancel,
+    cancel() {
+      unlisten();
+      open.cancel();
+    },
   };
 }
 

@@ -68,6 +68,18 @@ test('texts are cut, and a failure stays for longer than what went well', () => 
   expect([refused?.model, refused?.version, refused?.requestId].map((text) => text?.length)).toEqual([256, 256, 256]);
 });
 
+test('no text of a request is kept whole, whatever a client sends', () => {
+  const { notes, ask } = opened();
+  const long = 'x'.repeat(100_000);
+  const mark: CallMark = { door: 'grpc', id: '' };
+  const request = pending(1, { id: 'long', modelName: long, modelVersion: long, correlationId: long }).message.request;
+  notes.refused(mark, request, { code: 'NOT_FOUND', message: long, reason: long });
+  notes.refused(mark, { id: 'long', modelName: long, modelVersion: long }, { code: 'NOT_FOUND', message: long });
+  for (const told of ask('long'))
+    expect(JSON.stringify({ ...told, correlationId: String(told.correlationId) }).length).toBeLessThan(2_000);
+  expect(ask('long')).toHaveLength(2);
+});
+
 test('what was never sent gets a token of its own', () => {
   const { notes, ask } = opened();
   const refused: CallMark = { door: 'http', id: '' };

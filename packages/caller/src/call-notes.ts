@@ -10,6 +10,7 @@ import {
   type ExplainMessage,
   explained,
   keptError,
+  keptId,
   keptText,
   type NotedEvent,
   type ParentCall,
@@ -166,7 +167,7 @@ function name(record: CallRecord, id: string, door: CallDoor, request: UnreadReq
   record.version = keptText(request.modelVersion);
   record.trace = request.trace === undefined ? '' : traceId(request.trace);
   record.parent = (isRead ? request.inner?.parent : undefined) ?? null;
-  record.correlationId = isRead ? request.correlationId : 0n;
+  record.correlationId = isRead ? keptId(request.correlationId) : 0n;
 }
 
 /** One literal: with parts spread into it its members would be looked up by name, at ten times the cost. */

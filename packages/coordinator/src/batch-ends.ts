@@ -95,7 +95,7 @@ export function createBatchEnds(parts: BatchEndsParts): BatchEnds {
       notes.ended(parts.queue, entry, { state: 'error', error, done });
     else if (result === 'cancelled') notes.ended(parts.queue, entry, { state: 'error', error: CANCELLED, done });
     else if (result !== 'again') noteEvent(entry, clock.nowUs(), HAPPENED[result](done.worker));
-    if (steps === undefined && (result === 'duplicate' || result === 'blob') && !entry.cancelled)
+    if (steps === undefined && (result === 'duplicate' || (result === 'blob' && !entry.cancelled)))
       notes.ended(parts.queue, entry, { state: 'left', done });
   };
 

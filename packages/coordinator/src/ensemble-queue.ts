@@ -188,8 +188,10 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
     entry.run?.cancel();
   };
 
-  const abandon = () => {
+  /** Ends all runs; of each request that had one is told before. */
+  const drop = (told: (entry: Entry) => void) => {
     for (const entry of [...entries.values()]) {
+      told(entry);
       entry.run?.drop();
       forget(entry);
     }
@@ -239,11 +241,8 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
       if (entry !== undefined) cancel(entry);
       return entry !== undefined;
     },
-    close(error) {
-      for (const { request } of entries.values()) refuse(request, error, 'OTHER');
-      abandon();
-    },
-    abandon,
+    close: (error) => drop(({ request }) => refuse(request, error, 'OTHER')),
+    abandon: () => drop((entry) => parts.notes.ended(source, entry, { state: 'left' })),
     // Steps wait with their models.
     drain() {},
     failQueued() {},

@@ -45,6 +45,18 @@ describe('another coordinator', () => {
     expect(gateway.outcome(id)).toBe('ok');
   });
 
+  test('has it while the one before tells that the request has left', async () => {
+    const made = await world();
+    const gateway = made.gateway();
+    const id = gateway.infer(request());
+    await settle();
+    await Promise.all([made.directory.release('e', 'co-1'), made.directory.acquire('e', 'co-9')]);
+    await settle();
+    gateway.explain(id);
+    await settle();
+    expect(gateway.explained[0]?.runs.filter((run) => run.id === id)).toMatchObject([{ model: 'e', state: 'left' }]);
+  });
+
   test('does not run a step of a sequence again', async () => {
     const made = await world();
     await made.startAnother('co-2');

@@ -1,6 +1,10 @@
+import { virtualClock } from '@nereid/runtime';
 import { expect, test } from 'vitest';
 import { fakeRequest, serving, settle } from './fake-cluster.ts';
 import type { FakeGateway } from './fake-gateway.ts';
+import { createRunNotes, IN_NO_BATCH } from './run-notes.ts';
+import { newBatch } from './sent-batch.ts';
+import type { OwnedRequest } from './version-queue.ts';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const DYNAMIC = 'max_batch_size: 4 dynamic_batching { }';
@@ -10,6 +14,15 @@ async function runs(gateway: FakeGateway, about: string, parents: readonly strin
   gateway.explain(about, parents);
   await settle();
   return gateway.explained.at(-1)?.runs ?? [];
+}
+
+function ownedRequest(requestId: string): OwnedRequest {
+  const message = { id: `co-1:${requestId}`, model: 'm', request: fakeRequest('m', { id: requestId }) };
+  return {
+    ...{ id: message.id, message: message as OwnedRequest['message'], job: `m~${requestId}` },
+    ...{ rows: 1, shapeKey: '', arrivedUs: 0, priority: 0, timeoutUs: 0, deadlineUs: undefined, patient: true },
+    ...{ sender: 'co-1', coming: 0, sequence: undefined, foundWaiting: 0, foundAhead: 0, foundRunning: 0 },
+  };
 }
 
 test('a request is found by token, client id and trace: what was before it, and how long all took', async () => {
@@ -54,6 +67,19 @@ test('two clients in one batch are named to each other, also while it runs', asy
   worker.finish();
   await settle();
   expect(await runs(gateway, a)).toMatchObject([{ state: 'ok', batch }]);
+});
+
+test('what stays with a job names the others of its batch, which are not over yet', () => {
+  const clock = virtualClock();
+  const notes = createRunNotes({ id: 'co-1', clock });
+  const epoch = { number: 1, owner: 'co-1' };
+  const requests = ['a', 'b'].map(ownedRequest);
+  const source = { model: 'm', version: '1', epoch: () => epoch, nextBatch: () => 7, answersTo: undefined };
+  const batch = newBatch(source, { worker: 'wk-1', index: 0, name: 'm_0_0' }, requests, 0);
+  const [request] = requests;
+  if (request === undefined) throw new Error('no request');
+  const run = notes.of('co-1:a', { source, entry: { ...IN_NO_BATCH, request, batch } }, { state: 'ok' });
+  expect(run).toMatchObject({ state: 'ok', batch: { number: 7, others: [{ id: 'co-1:b', requestId: 'b' }] } });
 });
 
 test('what its level is behind, of a model with priorities', async () => {
@@ -117,6 +143,18 @@ test('errors of models, copies, cancels, and ids that are too long', async () =>
   await settle();
   expect(await runs(gateway, second)).toMatchObject([{ state: 'error', error: { code: 'CANCELLED' } }]);
   expect(await runs(gateway, first)).toMatchObject([{ state: 'running' }]);
+});
+
+test('a cancelled request that its worker runs already in another batch has left', async () => {
+  const { gateway, worker } = await serving();
+  const id = gateway.infer(fakeRequest('m'));
+  await settle();
+  gateway.cancel('m', id);
+  await settle();
+  worker.mute = true;
+  worker.finish('duplicate', false);
+  await settle();
+  expect(await runs(gateway, id)).toMatchObject([{ state: 'left', events: [{ what: 'wk-1 runs it already' }] }]);
 });
 
 test('calls are found by the request that they were made for', async () => {

@@ -14,6 +14,7 @@ import {
   explained,
   type InferMessage,
   keptError,
+  keptId,
   keptText,
   type NotedEvent,
   type ParentCall,
@@ -24,8 +25,9 @@ import {
 import { type Clock, createRecordRing } from '@nereid/runtime';
 import type { Entry } from './request-entries.ts';
 import type { BatchSource } from './sent-batch.ts';
+import type { OwnedRequest } from './version-queue.ts';
 
-/** Used again for another once it is the oldest. Numbers and texts alone: no request stays for it. */
+/** Used again for another once it is the oldest. Numbers, texts and what is small: no request stays for it. */
 interface RunRecord {
   id: string;
   requestId: string;
@@ -60,11 +62,14 @@ interface RunRecord {
   slot: number;
   requests: number;
   batchRows: number;
-  /** -1 while it runs. */
-  waitNs: number;
-  inputNs: number;
-  inferNs: number;
-  outputNs: number;
+  /** One for all of its batch; null while it runs. */
+  timing: BatchTiming | null;
+}
+
+/** Of a request without an outcome, made when somebody asks. */
+interface LiveRecord extends RunRecord {
+  /** In its batch, itself too. */
+  readonly together: readonly OwnedRequest[];
 }
 
 type Source = Pick<BatchSource, 'model' | 'version' | 'epoch'>;
@@ -127,15 +132,22 @@ export function createRunNotes({
 }: RunNotesParts): RunNotes {
   const ring = createRecordRing({ make: emptyRecord, recent_max, kept_max, isKept });
 
-  function* all(live: Iterable<LiveRun>): Generator<RunRecord> {
+  function* all(live: Iterable<LiveRun>): Generator<RunRecord | LiveRecord> {
     const nowUs = clock.nowUs();
-    for (const run of [...live].reverse()) yield liveRecord(run, nowUs);
+    for (const run of [...live].reverse()) yield liveRecord(run, { state: stateOf(run.entry) }, nowUs);
     yield* ring.newest();
   }
 
-  const told = (record: RunRecord, live: Iterable<LiveRun>) => {
+  /** What is found of batches that are over is looked up at most once. */
+  const told = (records: readonly (RunRecord | LiveRecord)[]): readonly ExplainedRun[] => {
     const wallUs = clock.wallMs() * 1000 - clock.nowUs();
-    return explainedRun(process, record, wallUs, othersOf(record, all(live)));
+    let batches: ReadonlyMap<number, readonly RunRecord[]> | undefined;
+    return records.map((record) => {
+      if (record.requests < 2) return explainedRun(process, record, wallUs, []);
+      if ('together' in record) return explainedRun(process, record, wallUs, othersIn(record));
+      batches ??= byBatch(ring.newest());
+      return explainedRun(process, record, wallUs, othersOf(record, batches.get(record.batch) ?? []));
+    });
   };
 
   return {
@@ -152,21 +164,11 @@ export function createRunNotes({
     },
     tell(question, live) {
       const found = explained(all(live), question);
-      const runs = found.told.map((record) => told(record, live));
-      return { kind: 'explained', id: question.id, process, calls: [], runs, more: found.more };
+      return { kind: 'explained', id: question.id, process, calls: [], runs: told(found.told), more: found.more };
     },
     of(id, live, end) {
-      if (live !== undefined) {
-        const record = fill(
-          emptyRecord(),
-          live.source,
-          live.entry,
-          end ?? { state: stateOf(live.entry) },
-          clock.nowUs(),
-        );
-        return told(record, [live]);
-      }
-      for (const record of ring.newest()) if (record.id === id) return told(record, []);
+      if (live !== undefined) return told([liveRecord(live, end ?? { state: stateOf(live.entry) }, clock.nowUs())])[0];
+      for (const record of ring.newest()) if (record.id === id) return told([record])[0];
       return undefined;
     },
   };
@@ -176,8 +178,8 @@ function stateOf({ running }: NotedEntry): ExplainedState {
   return running ? 'running' : 'waiting';
 }
 
-function liveRecord({ source, entry }: LiveRun, nowUs: number): RunRecord {
-  return fill(emptyRecord(), source, entry, { state: stateOf(entry) }, nowUs);
+function liveRecord({ source, entry }: LiveRun, end: RunEnd, nowUs: number): LiveRecord {
+  return { ...fill(emptyRecord(), source, entry, end, nowUs), together: entry.batch?.requests ?? [] };
 }
 
 function fill(
@@ -190,7 +192,7 @@ function fill(
   const { request, batch } = entry;
   name(record, request.message);
   record.version = source.version;
-  record.job = request.job;
+  record.job = keptText(request.job);
   record.session = request.sequence?.session ?? '';
   record.state = state;
   record.error = error === undefined || error === null ? null : keptError(error);
@@ -214,10 +216,7 @@ function fill(
   record.slot = batch?.slots?.[batch.requests.indexOf(request)] ?? NONE;
   record.requests = batch?.requests.length ?? 0;
   record.batchRows = batch?.rows ?? 0;
-  record.waitNs = done?.timing.waitNs ?? NONE;
-  record.inputNs = done?.timing.inputNs ?? NONE;
-  record.inferNs = done?.timing.inferNs ?? NONE;
-  record.outputNs = done?.timing.outputNs ?? NONE;
+  record.timing = done?.timing ?? null;
   return record;
 }
 
@@ -228,7 +227,7 @@ function name(record: RunRecord, { id, model, request }: InferMessage): void {
   record.version = keptText(request.modelVersion);
   record.trace = request.trace === undefined ? '' : traceId(request.trace);
   record.parent = request.inner?.parent ?? null;
-  record.correlationId = request.correlationId;
+  record.correlationId = keptId(request.correlationId);
 }
 
 /** One literal: with parts spread into it its members would be looked up by name, at ten times the cost. */
@@ -266,10 +265,7 @@ function emptyRecord(): RunRecord {
     slot: NONE,
     requests: 0,
     batchRows: 0,
-    waitNs: 0.5,
-    inputNs: 0.5,
-    inferNs: 0.5,
-    outputNs: 0.5,
+    timing: null,
   };
 }
 
@@ -277,18 +273,31 @@ function isKept({ state, losses, arrivedUs, endedUs }: RunRecord): boolean {
   return state === 'error' || losses > 0 || endedUs - arrivedUs > EXPLAINED_SLOW_US;
 }
 
-/** Those of its batch. Their records stand beside its own, since a batch's requests end together. */
-function othersOf(record: RunRecord, all: Iterable<RunRecord>): ExplainedBatch['others'] {
-  const others: { readonly id: string; readonly requestId: string }[] = [];
-  if (record.requests < 2) return others;
-  const most = Math.min(record.requests - 1, EXPLAINED_OTHERS_MAX);
-  for (const other of all) {
-    if (others.length === most) break;
-    const { id, requestId, batch, model, version, epoch } = other;
-    const isTogether = batch === record.batch && model === record.model && version === record.version;
-    if (isTogether && epoch === record.epoch && id !== record.id) others.push({ id, requestId });
+/** The records of batches of several, by their number, which is another in each epoch of a model alone. */
+function byBatch(records: Iterable<RunRecord>): ReadonlyMap<number, readonly RunRecord[]> {
+  const batches = new Map<number, RunRecord[]>();
+  for (const record of records) {
+    if (record.requests < 2) continue;
+    const known = batches.get(record.batch);
+    if (known === undefined) batches.set(record.batch, [record]);
+    else known.push(record);
   }
-  return others;
+  return batches;
+}
+
+function othersOf(record: RunRecord, numbered: readonly RunRecord[]): ExplainedBatch['others'] {
+  const { id, model, version, epoch } = record;
+  return numbered
+    .filter((other) => other.model === model && other.version === version && other.epoch === epoch && other.id !== id)
+    .slice(0, EXPLAINED_OTHERS_MAX)
+    .map((other) => ({ id: other.id, requestId: other.requestId }));
+}
+
+function othersIn({ id, together }: LiveRecord): ExplainedBatch['others'] {
+  return together
+    .filter((other) => other.id !== id)
+    .slice(0, EXPLAINED_OTHERS_MAX)
+    .map((other) => ({ id: other.id, requestId: keptText(other.message.request.id) }));
 }
 
 /** `wallUs`: the wall clock's time, microseconds, when the other clock was at 0. */
@@ -313,8 +322,6 @@ function explainedRun(
 }
 
 function explainedBatch(record: RunRecord, others: ExplainedBatch['others']): ExplainedBatch {
-  const { batch, reason, worker, instance, instanceName, slot, requests, batchRows } = record;
-  const { waitNs, inputNs, inferNs, outputNs } = record;
-  const timing: BatchTiming | null = waitNs === NONE ? null : { waitNs, inputNs, inferNs, outputNs };
+  const { batch, reason, worker, instance, instanceName, slot, requests, batchRows, timing } = record;
   return { number: batch, reason, worker, instance, instanceName, slot, requests, rows: batchRows, timing, others };
 }

@@ -1,6 +1,7 @@
 /** What processes tell of requests that they have seen (GET /nereid/v1/explain), as it travels between them. */
 import type { ParentCall } from './infer.ts';
 import type { BatchTiming, ProcessId } from './message.ts';
+import { ownText } from './own-text.ts';
 
 /** Characters of each text that is kept of a request: its client's id, an error's text. */
 export const EXPLAINED_TEXT_MAX = 256;
@@ -190,9 +191,14 @@ function explains({ about, parents }: Pick<ExplainMessage, 'about' | 'parents'>)
   };
 }
 
-/** So much of a text as is kept; a copy, so that what is cut off goes. */
+/** So much of a text as is kept. */
 export function keptText(text: string): string {
-  return text.length <= EXPLAINED_TEXT_MAX ? text : Buffer.from(text.slice(0, EXPLAINED_TEXT_MAX)).toString();
+  return text.length <= EXPLAINED_TEXT_MAX ? text : ownText(text.slice(0, EXPLAINED_TEXT_MAX));
+}
+
+/** The id of a sequence. */
+export function keptId(id: bigint | string): bigint | string {
+  return typeof id === 'string' ? keptText(id) : id;
 }
 
 export function keptError(error: {
@@ -200,5 +206,5 @@ export function keptError(error: {
   readonly message: string;
   readonly reason?: string;
 }): ExplainedError {
-  return { code: error.code, message: keptText(error.message), reason: keptText(error.reason ?? '') };
+  return { code: error.code, message: ownText(keptText(error.message)), reason: keptText(error.reason ?? '') };
 }

@@ -19,6 +19,7 @@ import {
   readScalar,
   skipValue,
 } from './json-reader.ts';
+import { ownText } from './own-text.ts';
 import { JSON_MEMBERS_MAX, type RequestLimits } from './protocol-limits.ts';
 import type { Tensor } from './tensor.ts';
 import { addName } from './v2-document.ts';
@@ -105,7 +106,7 @@ export function decodeGenerateRequest(body: Uint8Array, options: GenerateOptions
     ...REQUEST_DEFAULTS,
     modelName: options.modelName,
     modelVersion: options.modelVersion,
-    id,
+    id: ownText(id),
     // fromEntries defines members, so that a parameter named __proto__ is one like any other.
     parameters: Object.fromEntries(parameters),
     inputs,

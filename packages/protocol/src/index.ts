@@ -39,6 +39,7 @@ export {
   type ExplainMessage,
   explained,
   keptError,
+  keptId,
   keptText,
   type NotedEvent,
   noteEvent,
@@ -137,6 +138,7 @@ export {
   type VersionDescription,
 } from './message.ts';
 export { decodeMessage, encodeMessage } from './message-codec.ts';
+export { ownText } from './own-text.ts';
 export { type GrpcRequestLimits, RESPONSES_COUNTED_MAX, type RequestLimits } from './protocol-limits.ts';
 export type {
   CountedMessage,

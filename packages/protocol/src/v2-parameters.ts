@@ -2,6 +2,7 @@ import { INT64_MAX } from './element-array.ts';
 import { NereidError } from './error.ts';
 import type { Parameters, ParameterValue } from './infer.ts';
 import type { JsonScalar } from './json-reader.ts';
+import { ownText } from './own-text.ts';
 import type { RawParameter } from './v2-document.ts';
 
 const NO_PARAMETERS: Parameters = Object.freeze({});
@@ -49,7 +50,7 @@ export function requestParameters(raw: readonly RawParameter[] | JsonScalar | un
     switch (name) {
       case 'sequence_id':
         result.correlationId =
-          typeof value === 'string' ? value : (unsigned(value) ?? refuse(name, 'non-string as string'));
+          typeof value === 'string' ? ownText(value) : (unsigned(value) ?? refuse(name, 'non-string as string'));
         break;
       case 'sequence_start':
         result.sequenceStart = flag(name, value);

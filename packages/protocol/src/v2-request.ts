@@ -9,6 +9,7 @@ import type { InferRequest } from './infer.ts';
 import { readElements } from './json-elements.ts';
 import { checkJsonInput, type JsonInput } from './json-input.ts';
 import type { JsonScalar } from './json-reader.ts';
+import { ownText } from './own-text.ts';
 import type { RequestLimits } from './protocol-limits.ts';
 import { bodyTooLarge } from './request-error.ts';
 import { requestedNames } from './requested-names.ts';
@@ -56,7 +57,7 @@ export function decodeInferRequest(body: Uint8Array, options: DecodeOptions): De
   const request = {
     modelName: options.modelName,
     modelVersion: options.modelVersion,
-    id: raw.id ?? '',
+    id: ownText(raw.id ?? ''),
     correlationId: parameters.correlationId,
     sequenceStart: parameters.sequenceStart,
     sequenceEnd: parameters.sequenceEnd,

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { UnreadRequest } from '@nereid/caller';
-import { traceContext } from '@nereid/protocol';
+import { ownText, traceContext } from '@nereid/protocol';
 import type { Body } from './read-body.ts';
 
 /** The token under which the cluster knows a request, for `nereid explain`. */
@@ -14,7 +14,8 @@ export function unreadRequest(
   { traceparent }: IncomingHttpHeaders,
 ): UnreadRequest {
   const trace = typeof traceparent === 'string' ? traceContext(traceparent) : undefined;
-  return { modelName, modelVersion, id, trace };
+  // Parts of the path are cut from the whole URL.
+  return { modelName: ownText(modelName), modelVersion: ownText(modelVersion), id, trace };
 }
 
 /** Of a longer one no id is looked for: it is read a second time for that. */
@@ -24,7 +25,7 @@ const WRITTEN_BYTES_MAX = 65_536;
 export function writtenId(body: Body, jsonLength: string | readonly string[] | undefined): string {
   if (!body.ok) return '';
   const length = jsonLength === undefined ? body.bytes.byteLength : Number(jsonLength);
-  if (!(length <= WRITTEN_BYTES_MAX)) return '';
+  if (!(length >= 0 && length <= WRITTEN_BYTES_MAX)) return '';
   try {
     const { id } = JSON.parse(Buffer.from(body.bytes.subarray(0, length)).toString());
     return typeof id === 'string' ? id : '';
