@@ -28,6 +28,7 @@ interface ToldRun {
 interface ToldRequest {
   readonly id: string;
   readonly state: string;
+  readonly model?: string;
   readonly call?: object;
   readonly runs: readonly ToldRun[];
   readonly calls: readonly ToldRequest[];
@@ -51,6 +52,12 @@ const HELD = (begun: string, open: string) => `
     do await delay(10); while (value > 0 && !existsSync(${JSON.stringify(open)}));
     return [{ outputs: { VALUE: { datatype: 'INT32', shape: [1], data: new Int32Array([process.pid]) } } }];
   }`;
+/** Has another model answer each request. */
+const calls = (model: string) => `
+  let context;
+  export const initialize = (start) => { context = start.context; };
+  const call = (request) => context.infer('${model}', { inputs: request.inputs }, { request });
+  export const execute = (requests) => Promise.all(requests.map(call));`;
 /** It closes at its size: nobody waits so long. */
 const PAIRED = 'dynamic_batching { max_queue_delay_microseconds: 60000000 }';
 
@@ -105,9 +112,13 @@ describe.each(MODES)('explain, in mode %s', (mode) => {
     folder.addJavaScript('echo', ECHO);
     mkdirSync(join(folder.path, 'twice', '1'), { recursive: true });
     writeFileSync(join(folder.path, 'twice', 'config.pbtxt'), TWICE);
+    folder.addJavaScript('calls', calls('relays'));
+    folder.addJavaScript('relays', calls('echo'));
+    folder.addJavaScript('cached', ECHO, 'response_cache { enable: true }');
     busy = addGated(folder, 'busy');
-    served = await deploy(mode, [folder.path]);
-    for (const model of ['pair', 'echo', 'busy', 'twice']) await modelReady(served.http, model);
+    served = await deploy(mode, [folder.path], ['--cache-config=local,size=1000000']);
+    for (const model of ['pair', 'echo', 'busy', 'twice', 'calls', 'relays', 'cached'])
+      await modelReady(served.http, model);
   });
   afterAll(async () => {
     await served.stop();
@@ -169,6 +180,29 @@ describe.each(MODES)('explain, in mode %s', (mode) => {
     expect(request?.calls).toMatchObject(
       [0, 1].map((step) => ({ ...called, step, runs: [{ batch: expect.any(Object) }] })),
     );
+  });
+
+  test('a model that calls one that calls another', async () => {
+    expect((await post(`${served.http}/v2/models/calls/infer`, body('tree'))).status).toBe(200);
+    let told: ToldRequest | undefined;
+    await eventually('all are over', async () => {
+      // The calls have the client's id too: the newest of them may be told by itself.
+      told = (await explain(served.http, 'tree')).requests.find(({ model }) => model === 'calls');
+      return told?.runs[0]?.state === 'ok' && told.calls[0]?.calls[0]?.runs[0]?.state === 'ok';
+    });
+    const inner = { state: 'ok', call: { door: 'inner' }, runs: [{ batch: { requests: 1 } }] };
+    const echo = { ...inner, model: 'echo', parent: told?.calls[0]?.id, calls: [] };
+    expect(told).toMatchObject({ calls: [{ ...inner, model: 'relays', parent: told?.id, calls: [echo] }] });
+  });
+
+  test('an answer from the cache', async () => {
+    const url = `${served.http}/v2/models/cached/infer`;
+    for (const id of ['run', 'hit']) expect((await post(url, body(id, [1], 7))).status).toBe(200);
+    expect((await ended(served.http, 'run')).requests).toMatchObject([{ runs: [{ state: 'ok' }] }]);
+    const call = { door: 'http', sends: 0, cached: true };
+    expect((await explain(served.http, 'hit')).requests).toMatchObject([{ state: 'ok', call, runs: [] }]);
+    const { output } = await runCli(['explain', 'hit', `--url=${served.http}`]).ended;
+    expect(output).toContain('answered from the response cache');
   });
 
   test('a job by its id and by its trace', async () => {
