@@ -160,13 +160,20 @@ function answers(model: string, open: OpenModelCall): AsyncIterator<ModelAnswer>
     over = true;
     if (!last) open.cancel();
   };
+  const take = async (): Promise<IteratorResult<ModelAnswer>> => {
+    if (over) return { done: true, value: undefined };
+    const { outcome, last } = await open.next();
+    if (last || !outcome.ok) leave(last);
+    if (outcome.ok && last && outcome.response.outputs.length === 0) return { done: true, value: undefined };
+    return { done: false, value: answerValue(model, outcome) };
+  };
+  /** One at a time: who asks ahead of the last answer is told of the end, too. */
+  let asked: Promise<unknown> = Promise.resolve();
   return {
-    async next() {
-      if (over) return { done: true, value: undefined };
-      const { outcome, last } = await open.next();
-      if (last || !outcome.ok) leave(last);
-      if (outcome.ok && last && outcome.response.outputs.length === 0) return { done: true, value: undefined };
-      return { done: false, value: answerValue(model, outcome) };
+    next() {
+      const answer = asked.then(take, take);
+      asked = answer;
+      return answer;
     },
     async return() {
       if (!over) leave(false);

@@ -29,6 +29,11 @@ describe("a line in Triton's format", () => {
       'E1129 11:15:47.733000 13498 nereid] "failed" err="Error: no\\n  at x"',
     ],
     [
+      'an error without a stack by its text',
+      record(50, 'failed', { err: { type: 'Object', message: 'no', stack: '' } }),
+      'E1129 11:15:47.733000 13498 nereid] "failed" err="no"',
+    ],
+    [
       'a table unquoted under its line',
       record(30, '', { table: '+--+\n|a |\n+--+' }),
       'I1129 11:15:47.733000 13498 nereid] \n+--+\n|a |\n+--+',

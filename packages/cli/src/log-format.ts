@@ -55,7 +55,8 @@ function preamble(record: LogRecord, format: LineFormat, pid: number): string {
 function fieldText(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? String(value);
   const { stack, message } = value as { stack?: unknown; message?: unknown };
-  if (typeof stack === 'string') return JSON.stringify(stack);
+  // What is no Error has an empty one.
+  if (typeof stack === 'string' && stack !== '') return JSON.stringify(stack);
   return JSON.stringify(typeof message === 'string' ? message : value);
 }
 

@@ -51,6 +51,7 @@ export const LIMITS = {
   instance_restart_backoff_max_ms: 10_000,
   model_calls_max: 1_024,
   sequence_answers_max: 16,
+  sequence_answers_waited_max: 1_024,
   sequence_answer_bytes_max: 67_108_864,
   strategy_start_timeout_ms: 30_000,
   unload_wait_ms: 30_000,
@@ -121,7 +122,10 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   instance_restart_backoff_min_ms: 'Pause before the second of those starts; each later pause is twice as long.',
   instance_restart_backoff_max_ms: 'The longest pause between two of those starts.',
   model_calls_max: 'Calls of other models that one instance has open; one more is refused with 503.',
-  sequence_answers_max: 'Answers that a worker keeps of one sequence, to send them again where they are asked for.',
+  sequence_answers_max:
+    'Answers that a worker keeps of one sequence whose steps are numbered, to send them again, though their gateway has them.',
+  sequence_answers_waited_max:
+    'Answers that a worker keeps of one sequence until it hears that their gateway has them; beyond it the oldest go, and a gateway that has stood still for so long finds its sequence lost.',
   sequence_answer_bytes_max:
     'Bytes of those answers, over all sequences of one model version on one worker; beyond it the oldest go.',
   strategy_start_timeout_ms: 'How long a batching strategy may take to load, `modelInit` included.',

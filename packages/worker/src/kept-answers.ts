@@ -28,7 +28,7 @@ export interface KeptStep {
 /** The last answers of one sequence. */
 export interface AnswerWindow {
   keep(step: KeptStep): void;
-  /** The sender waits for none below `low` any more. */
+  /** The sender waits for none below `low` any more: only those that its client numbers may be asked for again. */
   passed(sender: ProcessId, low: number): void;
   bySender(sender: ProcessId, g: number): StepAnswer | undefined;
   byNumber(number: number): StepAnswer | undefined;
@@ -43,54 +43,80 @@ export interface KeptAnswers {
 
 export interface KeptAnswersLimits {
   readonly sequence_answers_max: number;
+  readonly sequence_answers_waited_max: number;
   readonly sequence_answer_bytes_max: number;
 }
 
-/** Beyond a bound the oldest goes, first of its window, then of all. One that is larger than the bound by itself is not kept. */
+/** Of all windows, however small they are. */
+const ANSWERS_MAX = 262_144;
+
+/**
+ * Beyond a bound the oldest goes, first of its window, then of all. One that is larger than the bound by itself is not
+ * kept. A sender that is slow, or was told of nothing for a while, may have sent very many steps before it reads the
+ * first answer: what it is not known to have is bounded apart from what it has.
+ */
 export function createKeptAnswers(limits: KeptAnswersLimits): KeptAnswers {
-  /** In order of their arrival, each with the window that has it. */
-  const all = new Map<KeptStep, KeptStep[]>();
+  /** In order of their arrival, each with how to drop it from its window. */
+  const all = new Map<KeptStep, (step: KeptStep) => void>();
   let bytes = 0;
 
-  const forget = (step: KeptStep) => {
-    if (all.delete(step)) bytes -= step.answer.bytes;
-  };
-
-  const forgetOldest = () => {
-    for (const [step, window] of all) {
-      window.splice(window.indexOf(step), 1);
-      forget(step);
+  const dropOldest = () => {
+    for (const [step, drop] of all) {
+      drop(step);
       return;
     }
   };
 
+  const createWindow = (): AnswerWindow => {
+    const kept = new Set<KeptStep>();
+    /** Of these, those that their senders have. */
+    const had = new Set<KeptStep>();
+
+    const drop = (step: KeptStep) => {
+      kept.delete(step);
+      had.delete(step);
+      if (all.delete(step)) bytes -= step.answer.bytes;
+    };
+
+    const dropBeyond = (steps: ReadonlySet<KeptStep>, most: number) => {
+      for (const oldest of steps) {
+        if (steps.size <= most) return;
+        drop(oldest);
+      }
+    };
+
+    const find = (wanted: (step: KeptStep) => boolean) => {
+      for (const step of kept) if (wanted(step)) return step.answer;
+      return undefined;
+    };
+
+    return {
+      keep(step) {
+        if (step.answer.bytes > limits.sequence_answer_bytes_max) return;
+        kept.add(step);
+        all.set(step, drop);
+        bytes += step.answer.bytes;
+        dropBeyond(kept, limits.sequence_answers_waited_max);
+        while (bytes > limits.sequence_answer_bytes_max || all.size > ANSWERS_MAX) dropOldest();
+      },
+      passed(sender, low) {
+        for (const step of kept) {
+          if (step.sender !== sender || step.g >= low) continue;
+          if (step.numbered) had.add(step);
+          else drop(step);
+        }
+        dropBeyond(had, limits.sequence_answers_max);
+      },
+      bySender: (sender, g) => find((step) => step.sender === sender && step.g === g),
+      byNumber: (number) => find((step) => step.number === number),
+      clear() {
+        for (const step of kept) drop(step);
+      },
+    };
+  };
+
   return {
-    window() {
-      const kept: KeptStep[] = [];
-      return {
-        keep(step) {
-          if (step.answer.bytes > limits.sequence_answer_bytes_max) return;
-          kept.push(step);
-          all.set(step, kept);
-          bytes += step.answer.bytes;
-          if (kept.length > limits.sequence_answers_max) for (const oldest of kept.splice(0, 1)) forget(oldest);
-          while (bytes > limits.sequence_answer_bytes_max) forgetOldest();
-        },
-        passed(sender, low) {
-          for (let i = kept.length - 1; i >= 0; i--) {
-            const step = kept[i];
-            if (step === undefined || step.numbered || step.sender !== sender || step.g >= low) continue;
-            kept.splice(i, 1);
-            forget(step);
-          }
-        },
-        bySender: (sender, g) => kept.find((step) => step.sender === sender && step.g === g)?.answer,
-        byNumber: (number) => kept.find((step) => step.number === number)?.answer,
-        clear() {
-          for (const step of kept.splice(0)) forget(step);
-        },
-      };
-    },
+    window: createWindow,
     get bytes() {
       return bytes;
     },

@@ -3,7 +3,7 @@ import { describe, expect, it, test } from 'vitest';
 import type { StepAnswer } from './kept-answers.ts';
 import { createSessionSlots, type SessionSlots, type Step, type StepDecision } from './session-slots.ts';
 
-const LIMITS = { sequence_answers_max: 16, sequence_answer_bytes_max: 1_000 };
+const LIMITS = { sequence_answers_max: 16, sequence_answers_waited_max: 64, sequence_answer_bytes_max: 1_000 };
 const S = 1_000_000;
 const ALL = { whole: true, admits: true };
 
@@ -128,9 +128,9 @@ describe('R20: answers and ended sessions are kept', () => {
     expect(take({ g: 2, sender: 'b' })).toBe('replay b:2');
   });
 
-  it('16 of a sequence', () => {
+  it('of a sequence as many as a sender that stands still may not have read yet', () => {
     const { run, take } = table();
-    for (let g = 1; g <= 17; g++) run({ g });
+    for (let g = 1; g <= 65; g++) run({ g }, 'step', 0, 1);
     expect(take({ g: 2 })).toBe('replay a:2');
     expect(take({ g: 1 })).toBe('lost');
   });
@@ -224,9 +224,11 @@ describe('R22: numbered steps', () => {
     expect(take(given)).toBe(expected);
   });
 
-  it('refuses what was done before the 16 answers that are kept', () => {
+  it('refuses what was done before the 16 answers that are kept though their senders have them', () => {
     const { slots, run, take } = table();
     for (let n = 0; n < 17; n++) run({ g: n + 1, number: n });
+    expect(take({ g: 30, number: 0, sender: 'b' })).toBe('replay a:1');
+    run({ g: 18, low: 18, number: 17 });
     expect(take({ g: 30, number: 0, sender: 'b' })).toBe('refuse answer_expired');
     expect(take({ g: 31, number: 1, sender: 'b' })).toBe('replay a:2');
     expect(slots.size).toBe(1);

@@ -66,6 +66,7 @@ function worldOfOne(options: Partial<WorkerOptions> = {}) {
       instance_restart_backoff_max_ms: 1,
       instances_per_model_max: 1,
       sequence_answers_max: 1,
+      sequence_answers_waited_max: 1,
       sequence_answer_bytes_max: 1,
       kept_bytes_max: 1,
       model_calls_max: 1,
