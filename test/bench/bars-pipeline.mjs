@@ -9,7 +9,7 @@ import { turn } from './turns.mjs';
 
 const STEPS = 3;
 const OVER_STEP_MAX = 3;
-const VALUES = [1, 2, 3, 4];
+const VALUES = Float32Array.of(1, 2, 3, 4);
 
 const NOTHING =
   'export const execute = (requests) => requests.map(({ inputs }) => ({ outputs: { OUTPUT: inputs.get("INPUT") } }));\n';
