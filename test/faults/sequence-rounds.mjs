@@ -11,7 +11,7 @@ import { SEQUENCE_MODEL, writeSequenceModel } from './sequence-model.mjs';
 const CLIENTS = 24;
 /** Load before a fault and after one is over. */
 const SETTLE_MS = 1_000;
-/** Until sequences of a dead worker are told so, beside the time-outs of the cluster. */
+/** Until sequences of a dead worker are told so, and another works in its place, beside the time-outs of the cluster. */
 const LOST_TOLD_MS = 15_000;
 const LOOK_MS = 20;
 /** A START that a gateway sent before it heard of the drain may still come to the worker. */
@@ -73,10 +73,10 @@ async function workerRound({ members, load }) {
   const pid = members.pid('worker', 0);
   const kept = load.running().filter((one) => one.pid === pid);
   const killedMs = performance.now();
-  await members.replace('worker', 0);
-  while (kept.some(({ outcome }) => outcome === undefined) && performance.now() - killedMs < LOST_TOLD_MS) {
-    await delay(LOOK_MS);
-  }
+  const successor = await members.replace('worker', 0);
+  const works = () => [...load.sequences, ...load.running()].some((one) => one.pid === successor.pid);
+  const isTold = () => kept.every(({ outcome }) => outcome !== undefined);
+  while (!(isTold() && works()) && performance.now() - killedMs < LOST_TOLD_MS) await delay(LOOK_MS);
   await delay(SETTLE_MS);
   const seen = endedSince(load, fromMs);
   const ofDead = seen.filter((one) => one.pid === pid && one.endedMs > killedMs);
@@ -88,6 +88,7 @@ async function workerRound({ members, load }) {
     problems: [
       ...(kept.length === 0 ? ['the worker that was killed had no sequence'] : []),
       ...kept.filter(({ outcome }) => outcome === undefined).map(({ id }) => `sequence ${id} was not told to be lost`),
+      ...(works() ? [] : ['the worker in its place had no sequence']),
       // Its last answer may have left before it died.
       ...[...ofDead, ...unknown].filter(({ outcome }) => outcome !== 'lost' && outcome !== 'right').map(inWords),
       ...notRight(others),
