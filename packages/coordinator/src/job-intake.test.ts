@@ -409,3 +409,75 @@ test('a job whose lock another holds is taken out of the queue', async () => {
   worker.finish();
   expect((await find('j1'))?.state).toBe('running');
 });
+
+describe('a job of a decoupled model', () => {
+  const config = 'model_transaction_policy { decoupled: true } max_batch_size: 0';
+  const value = (worker: FakeWorker, byte: number) => {
+    worker.outputs = [{ name: 'B', datatype: 'INT8', shape: [1], data: Uint8Array.of(byte) }];
+  };
+  const outputs = (data: number) => [{ name: 'B', datatype: 'INT8', shape: [1], data: [data] }];
+  const progress = async ({ find }: World) => (await find('j1'))?.progress;
+
+  test('tells each answer as its progress, and the last one is its result', async () => {
+    const streaming = await world(config);
+    const { worker, add, ended, batches } = streaming;
+    await add('j1');
+    await batches(1);
+    expect(await progress(streaming)).toBeUndefined();
+    value(worker, 1);
+    worker.part(0, 0);
+    await expect.poll(() => progress(streaming)).toEqual({ n: 1, outputs: outputs(1) });
+    value(worker, 2);
+    worker.part(0, 1);
+    worker.outputs = [];
+    worker.part(0, 2, true);
+    expect(await ended('j1')).toMatchObject({
+      state: 'completed',
+      result: { outputs: outputs(2) },
+      progress: { n: 2, outputs: outputs(2) },
+      attemptsMade: 1,
+    });
+    worker.mute = true;
+    worker.finish();
+  });
+
+  test('of which a part was lost is tried again, and what ran is cancelled', async () => {
+    const streaming = await world(config);
+    const { worker, add, ended, batches } = streaming;
+    await add('j1', jobData(), { attempts: 1 });
+    await batches(1);
+    value(worker, 1);
+    worker.part(0, 0);
+    worker.part(0, 2);
+    expect(await ended('j1')).toMatchObject({
+      state: 'failed',
+      failedReason: `UNAVAILABLE: the stream of model '${model}' broke off: a part of it was lost`,
+    });
+    expect(worker.cancels).toHaveLength(1);
+    worker.mute = true;
+    worker.finish('cancelled');
+  });
+
+  test('begins anew where its worker is lost', async () => {
+    const streaming = await world(config);
+    const { cluster, worker, add, ended, batches } = streaming;
+    await add('j1');
+    await batches(1);
+    value(worker, 1);
+    worker.part(0, 0);
+    worker.part(0, 1);
+    await expect.poll(() => progress(streaming)).toEqual({ n: 2, outputs: outputs(1) });
+    const other = await cluster.worker('wk-2');
+    await worker.leave();
+    await cluster.pass(1);
+    await expect.poll(() => other.executes.length).toBe(1);
+    value(other, 5);
+    other.part(0, 0);
+    await expect.poll(() => progress(streaming)).toEqual({ n: 1, outputs: outputs(5) });
+    value(other, 6);
+    other.part(0, 1, true);
+    expect(await ended('j1')).toMatchObject({ state: 'completed', result: { outputs: outputs(6) }, attemptsMade: 1 });
+    other.mute = true;
+    other.finish();
+  });
+});

@@ -1,12 +1,7 @@
-import { checkRequest, LIMITS } from '@nereid/config';
 import {
   type BatchTiming,
-  classifyOutputs,
   type DecodedJob,
-  decodeJobData,
   type ErrorInfo,
-  encodeJobResult,
-  errorInfo,
   failedReason,
   type InferMessage,
   isWholeOutcome,
@@ -23,7 +18,9 @@ import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type JobQueues, type JobTaker, type LargeTensors, publicJobId, type TakenJob } from '@nereid/transport';
 import { endSequence } from './answer-sequences.ts';
 import type { Intake } from './intake.ts';
+import { readJob, resultOf } from './job-request.ts';
 import { countedIdentity, createJobSteps, runsSteps, type StepIdentity, stepVerdict } from './job-steps.ts';
+import { createJobStream, type JobStream, progressOf, streamUnwritten } from './job-stream.ts';
 import { type JobVerdict, jobVerdict } from './job-verdict.ts';
 import { liveRun } from './live-runs.ts';
 import { allDescribed, type OwnedModel } from './owned-model.ts';
@@ -52,7 +49,8 @@ export interface JobIntakeParts {
  * it was lost, the queue forgets the request and the job stays held, so whatever no queue knows for a
  * while is put into the queue again (docs/protocol.md R33). A job leaves without an outcome when its
  * lock is lost or the model is given up: then its next owner runs it. Jobs that are steps are taken once every worker
- * has said what it has: before, a sequence of which one is lost is not known and cannot be ended.
+ * has said what it has: before, a sequence of which one is lost is not known and cannot be ended. Of a decoupled model
+ * each answer is written as the job's progress when it comes, and the last one ends it (job-stream.ts).
  */
 export interface JobIntake {
   /** Takes the model's jobs from now until the returned function is called; held ones then go back. */
@@ -75,12 +73,6 @@ const LATER_MS = 500;
 /** A job whose answers get lost so often has failed. */
 const SENDS_MAX = 5;
 
-const REQUEST_LIMITS = {
-  json_depth_max: LIMITS.json_depth_max,
-  elements_max: LIMITS.json_elements_max,
-  bytes_max: LIMITS.body_bytes_max,
-};
-
 const ANSWER_LOST: ErrorInfo = { code: 'INTERNAL', message: `the answer was lost ${SENDS_MAX} times` };
 
 interface Served {
@@ -97,6 +89,8 @@ interface HeldJob {
   /** Of a sequence. */
   readonly isStep: boolean;
   readonly deadlineWallMs: number;
+  /** Of a decoupled model. */
+  readonly stream: JobStream | undefined;
   message: InferMessage;
   /** Since when no queue knows the request. */
   unknownSinceUs: number | undefined;
@@ -146,6 +140,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
       decoded: read.decoded,
       isStep,
       deadlineWallMs,
+      stream: served.model.signature.decoupled ? createJobStream(name) : undefined,
       message: {
         kind: 'infer',
         model: name,
@@ -282,10 +277,30 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
     if (held === undefined) return;
     forget(held);
     // A step that is cancelled ends its sequence, while whoever takes its job again names the same step.
-    if (held.isStep) return;
-    const { model, id: request, g, low, session } = held.message;
+    if (!held.isStep) takeOut(held);
+  };
+
+  /** Whatever still comes for it here is an answer without a job. */
+  const takeOut = ({ served, message }: HeldJob) => {
+    const { model, id, g, low, session } = message;
     // The epoch may have risen since the request was put in.
-    intake.cancel({ kind: 'cancel', model, epoch: served.model.epoch, id: request, g, low, session });
+    intake.cancel({ kind: 'cancel', model, epoch: served.model.epoch, id, g, low, session });
+  };
+
+  /** Each answer of a decoupled model is the job's progress, and the last one its result. */
+  const streamed = (held: HeldJob, stream: JobStream, message: ResponseMessage) => {
+    const { served, decoded } = held;
+    const { answer, end, isBroken } = stream.take(message);
+    if (answer !== undefined) {
+      const { value, bytes } = progressOf(answer, decoded, served.model);
+      if (!served.taker.progress(held.id, value, bytes)) {
+        takeOut(held);
+        settle(held, { ok: false, error: streamUnwritten(message.model) });
+        return;
+      }
+    }
+    if (isBroken) takeOut(held);
+    if (end !== undefined) settle(held, end, message.timing);
   };
 
   const drop = (served: Served) => {
@@ -321,6 +336,10 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
         return;
       }
       const { outcome } = message;
+      if (held.stream !== undefined) {
+        streamed(held, held.stream, message);
+        return;
+      }
       // One whose outputs were lost is none: as long as its queue has not heard of the end, the sweep runs it again.
       if (isWholeOutcome(outcome)) settle(held, outcome, message.timing);
       else if (!isQueued(held)) resend(held);
@@ -343,39 +362,4 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
 
 function isQueued({ served, message }: HeldJob): boolean {
   return served.model.versions.some(({ queue }) => queue?.knows(message.id) === true);
-}
-
-type ReadJob = { readonly ok: true; readonly decoded: DecodedJob } | { readonly ok: false; readonly error: ErrorInfo };
-
-/** The job's request, or why it is none, in the order and with the texts of an HTTP request. */
-function readJob({ name, signature }: OwnedModel, data: unknown): ReadJob {
-  if (signature.decoupled) return { ok: false, error: decoupled(name) };
-  try {
-    const decoded = decodeJobData(data, { modelName: name, limits: REQUEST_LIMITS });
-    const error = checkRequest(signature, decoded.request);
-    return error === null ? { ok: true, decoded } : { ok: false, error };
-  } catch (thrown) {
-    return { ok: false, error: errorInfo(thrown) };
-  }
-}
-
-type JobResult = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: ErrorInfo };
-
-/** The return value, outputs as classes where the job asks for them; one may have no form of the kind asked for. */
-function resultOf(
-  outcome: Outcome & { readonly ok: true },
-  { respond, outputs }: DecodedJob,
-  { signature, source }: OwnedModel,
-): JobResult {
-  try {
-    const classified = { batching: signature.maxBatchSize > 0, labels: source.labels };
-    return { ok: true, value: encodeJobResult(classifyOutputs(outcome.response, outputs, classified), respond) };
-  } catch (thrown) {
-    return { ok: false, error: errorInfo(thrown) };
-  }
-}
-
-function decoupled(model: string): ErrorInfo {
-  const message = `model '${model}' is decoupled: it may answer any number of times, a job has one answer`;
-  return { code: 'UNSUPPORTED', message };
 }

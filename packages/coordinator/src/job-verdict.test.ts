@@ -22,6 +22,7 @@ test.each([
   ['a request that kills workers', { code: 'POISONED', message: 'x' }, 'final'],
   ['a failed model', { code: 'INTERNAL', message: 'x' }, 'retry'],
   ['a lost instance', behindId(INSTANCE_LOST), 'retry'],
+  ['a stream that broke off', { code: 'UNAVAILABLE', message: 'x', reason: 'stream_broken' }, 'retry'],
   ['an answer that may be too large', ANSWER_REFUSED, 'retry'],
   ["a queue's own timeout", behindId(QUEUE_TIMEOUT), 'retry'],
   ['a full queue', behindId(QUEUE_FULL), 'later'],

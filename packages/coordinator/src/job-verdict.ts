@@ -17,13 +17,13 @@ const FINAL: ReadonlySet<ErrorCode> = new Set([
   'POISONED',
 ]);
 
-export function jobVerdict({ code, message }: ErrorInfo, model: string, late: boolean): JobVerdict {
+export function jobVerdict({ code, message, reason }: ErrorInfo, model: string, late: boolean): JobVerdict {
   // Texts may stand behind a request id.
   if (message.endsWith(noVersions(model).message)) return 'later';
   if (FINAL.has(code)) return 'final';
   if (message.endsWith(QUEUE_TIMEOUT.message)) return late ? 'final' : 'retry';
   if (code !== 'UNAVAILABLE' || message.endsWith(INSTANCE_LOST.message)) return 'retry';
-  // It has run, and may be too large each time.
-  if (message.endsWith(ANSWER_REFUSED.message)) return 'retry';
+  // Both have run; one may be too large each time, the other too fast.
+  if (reason === 'stream_broken' || message.endsWith(ANSWER_REFUSED.message)) return 'retry';
   return 'later';
 }

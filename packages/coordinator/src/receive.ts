@@ -53,6 +53,9 @@ export function receive(receivers: Receivers, message: Message): void {
     case 'missing':
       jobs?.missing(message);
       break;
+    case 'running':
+      // Of jobs that stream: their queues know what runs.
+      break;
     case 'count':
       answerCount(receivers, message);
       break;

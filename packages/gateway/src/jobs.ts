@@ -176,6 +176,7 @@ function newJob(model: string, id: string, data: unknown, wishes: JobWishes, cre
     state: wishes.delayMs > 0 ? 'delayed' : 'waiting',
     data,
     result: null,
+    progress: undefined,
     failedReason: undefined,
     createdMs,
     startedMs: undefined,

@@ -86,6 +86,7 @@ export {
   type JobRespond,
   type JobSettings,
 } from './job-data.ts';
+export type { JsonObject } from './job-json.ts';
 export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
 export { jobStep } from './job-step.ts';
 export type { JsonScalar } from './json-reader.ts';

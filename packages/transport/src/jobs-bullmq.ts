@@ -2,6 +2,7 @@ import { errorInfo, NereidError } from '@nereid/protocol';
 import { answeredWithin, type Clock, type Log, pause } from '@nereid/runtime';
 import { type Job, Queue, Worker } from 'bullmq';
 import type { JobQueues, NewJob, StoredJob } from './jobs.ts';
+import { createEventRoom } from './jobs-event-room.ts';
 import { openJobEvents } from './jobs-events.ts';
 import { jobQueueName, jobQueuePrefix } from './jobs-names.ts';
 import { ALONG_PARTS, createStalledCheck, type StalledCheck } from './jobs-stalled.ts';
@@ -184,6 +185,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       });
       return createJobTaker({
         checkStalled: stalled.add,
+        eventsGrew: createEventRoom(client, opened(model).toKey('events')),
         clock,
         log,
         queue: name,

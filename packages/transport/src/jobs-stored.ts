@@ -32,6 +32,7 @@ export function storedJob(model: string, id: string, state: JobState, job: Job):
     state,
     data: job.data,
     result: job.returnvalue,
+    progress: toldProgress(job.progress),
     failedReason: job.failedReason,
     createdMs: job.timestamp,
     startedMs: job.processedOn,
@@ -39,6 +40,11 @@ export function storedJob(model: string, id: string, state: JobState, job: Job):
     attemptsMade: job.attemptsMade,
     attemptsMax: Math.max(1, job.opts.attempts ?? 1),
   };
+}
+
+/** BullMQ has 0 for none. */
+function toldProgress(progress: unknown): unknown {
+  return progress === 0 ? undefined : progress;
 }
 
 /** BullMQ's states of jobs that wait are many, and one is `unknown` while a job moves. */

@@ -34,6 +34,7 @@ function takeFrom(clock: VirtualClock, parts: WorkerParts) {
     queue: 'infer.m',
     lockMs: 1_000,
     checkStalled: () => () => {},
+    eventsGrew: () => {},
     options: {
       by: 'co-1',
       token: () => 't',

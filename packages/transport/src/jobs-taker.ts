@@ -1,6 +1,7 @@
 import { type Clock, type Log, settledWithin, type Timer } from '@nereid/runtime';
 import { Job, UnrecoverableError, type Worker } from 'bullmq';
 import type { JobTaker, TakenJob, TakeOptions } from './jobs.ts';
+import { createProgressLine, type ProgressLine } from './jobs-progress.ts';
 
 export interface JobTakerParts {
   readonly clock: Clock;
@@ -17,6 +18,8 @@ export interface JobTakerParts {
   readonly options: TakeOptions;
   /** Looks for jobs of dead owners from now on; returns how to stop. */
   readonly checkStalled: (worker: Worker) => () => void;
+  /** So many bytes of progress were put into the queue's events. */
+  readonly eventsGrew: (bytes: number) => void;
 }
 
 /** So many jobs are asked for at a time, while as many as were asked for are there. */
@@ -39,9 +42,13 @@ const BACKOFFS: ReadonlySet<string> = new Set(['fixed', 'exponential']);
 interface HeldJob {
   readonly job: Job;
   readonly token: string;
+  /** Made at its first progress. */
+  progress: ProgressLine | undefined;
   /** Set once it is being ended. */
   ending: Promise<void> | undefined;
 }
+
+type LastStep = (job: Job, token: string) => Promise<unknown>;
 
 export function createJobTaker(parts: JobTakerParts): JobTaker {
   const { clock, lockMs, options } = parts;
@@ -78,7 +85,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   const keep = (job: Job, token: string) => {
     const { id } = job;
     if (id === undefined) return;
-    held.set(id, { job, token, ending: undefined });
+    held.set(id, { job, token, progress: undefined, ending: undefined });
     scheduleRenewal();
     if (isClosed()) return;
     if (job.deferredFailure !== undefined) void fail(id, job.deferredFailure, false);
@@ -178,6 +185,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         // One that is being ended will hear so itself.
         if (job === undefined || job.ending !== undefined) continue;
         held.delete(id);
+        job.progress?.drop();
         log.warn({ queue, job: id }, 'lost the lock of a job');
         options.lost(id);
       }
@@ -197,15 +205,39 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   };
 
   /** Repeats a last step until Redis says yes, or that the job is not ours (any more). */
-  const end = (id: string, step: (job: Job, token: string) => Promise<unknown>, note?: string): Promise<void> => {
+  const end = (id: string, step: LastStep, note?: string): Promise<void> => {
     const entry = held.get(id);
     if (entry === undefined) return Promise.resolve();
     if (note !== undefined && entry.ending === undefined) putDown(id, note);
-    entry.ending ??= untilAnswered(() => step(entry.job, entry.token), id).finally(() => {
+    entry.ending ??= untilEnded(entry, step, id).finally(() => {
       held.delete(id);
       more();
     });
     return entry.ending;
+  };
+
+  const untilEnded = async ({ job, token, progress }: HeldJob, step: LastStep, id: string) => {
+    if (progress !== undefined) await progress.settled();
+    await untilAnswered(() => step(job, token), id);
+  };
+
+  const progress = (id: string, value: unknown, bytes: number): boolean => {
+    const entry = held.get(id);
+    if (entry === undefined || entry.ending !== undefined) return true;
+    entry.progress ??= createProgressLine({
+      write(each) {
+        parts.holdWrites();
+        return entry.job.updateProgress(each as object);
+      },
+      wrote: parts.eventsGrew,
+      async again(error) {
+        log.debug({ queue, err: error, job: id }, 'progress of a job not written');
+        if (isRefusal(error) || isClosed()) return false;
+        await new Promise<void>((resolve) => clock.at(clock.nowUs() + RETRY_MS * 1000, resolve));
+        return true;
+      },
+    });
+    return entry.progress.tell(value, bytes);
   };
 
   /** With the command that ends the job, before it: a note that gets lost is not worth a wait. */
@@ -224,8 +256,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         await step();
         return;
       } catch (error) {
-        // BullMQ's scripts refuse with a number: no such job, not its lock, not running.
-        if (typeof (error as { code?: unknown }).code === 'number') {
+        if (isRefusal(error)) {
           log.warn({ queue, err: error, job: id }, 'job is no longer ours');
           return;
         }
@@ -292,6 +323,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       return held.size;
     },
     more,
+    progress,
     complete,
     fail,
     putBack,
@@ -300,6 +332,11 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       return closing;
     },
   };
+}
+
+/** BullMQ's scripts refuse with a number: no such job, not its lock, not running. */
+function isRefusal(error: unknown): boolean {
+  return typeof (error as { readonly code?: unknown }).code === 'number';
 }
 
 function takenJob(id: string, { data, timestamp, attemptsStarted }: Job): TakenJob {

@@ -18,6 +18,8 @@ export interface StoredJob {
   readonly data: unknown;
   /** The return value of a completed job. */
   readonly result: unknown;
+  /** As whoever ran it told last; undefined where nobody has. */
+  readonly progress: unknown;
   /** Of a failed job. */
   readonly failedReason: string | undefined;
   readonly createdMs: number;
@@ -111,6 +113,11 @@ export interface JobTaker {
   readonly held: number;
   /** There may be room again. */
   more(): void;
+  /**
+   * Tells how far a job has come: in the order of the calls, and before its end. `bytes` is about what the value takes.
+   * False, and nothing is told, where too much waits for Redis.
+   */
+  progress(id: string, value: unknown, bytes: number): boolean;
   complete(id: string, result: unknown, note?: string): Promise<void>;
   /** `retry`: as the job's attempts and backoff say; else it has failed for good. */
   fail(id: string, reason: string, retry: boolean, note?: string): Promise<void>;

@@ -159,7 +159,7 @@ const DECOUPLED: ErrorInfo = {
   message: "HTTP end point doesn't support models with decoupled transaction policy",
 };
 
-export const COMPRESSED: ErrorInfo = { code: 'UNSUPPORTED', message: 'Unsupported compression type' };
+const COMPRESSED: ErrorInfo = { code: 'UNSUPPORTED', message: 'Unsupported compression type' };
 
 /** The model, if it and the request are such that the body is worth reading. */
 function servable(found: ModelLookup, request: FastifyRequest): ModelLookup {
@@ -169,7 +169,11 @@ function servable(found: ModelLookup, request: FastifyRequest): ModelLookup {
 }
 
 /** Why the body is not worth reading. */
-export function refusedUnread({ decoupled }: ModelSignature, { headers }: FastifyRequest): ErrorInfo | undefined {
-  if (decoupled) return DECOUPLED;
+function refusedUnread({ decoupled }: ModelSignature, request: FastifyRequest): ErrorInfo | undefined {
+  return decoupled ? DECOUPLED : refusedCoding(request);
+}
+
+/** The same where any model will do. */
+export function refusedCoding({ headers }: FastifyRequest): ErrorInfo | undefined {
   return bodyCoding(headers['content-encoding']) === undefined ? COMPRESSED : undefined;
 }

@@ -242,7 +242,6 @@ describe('is refused before anything is queued', () => {
     ['an unknown model', body(), {}, '/v2/models/none/jobs', 404, /'none' is not found/],
     ['a model that did not load', body(), {}, '/v2/models/failed/jobs', 404, /no available versions/],
     ['an unknown version', body(), {}, 'VERSION', 404, /version 9 is not found/],
-    ['a decoupled model', body(), {}, '/v2/models/stream/jobs', 501, /decoupled/],
     ['a coding that is not taken', body(), { 'Content-Encoding': 'br' }, '', 501, /Unsupported compression type/],
     ['a body that is not compressed as told', body(), { 'Content-Encoding': 'gzip' }, '', 400, /failed to decompress/],
     ['a body over the limit', 'x'.repeat(1_000_001), {}, '', 413, /exceeds the maximum allowed input size/],

@@ -11,7 +11,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type JobExpiry, type Jobs, jobVersion, requestIdOf } from '../jobs.ts';
 import { CODINGS_TAKEN } from './content-coding.ts';
 import { retrySoon, sendJson } from './errors.ts';
-import { COMPRESSED, decodeInfer, type InferContext, refusedUnread } from './infer.ts';
+import { decodeInfer, type InferContext, refusedCoding } from './infer.ts';
 import { sendInferResponse } from './infer-answer.ts';
 import { sendOwnError } from './jobs-error.ts';
 import { jobWishes, waitMs } from './jobs-headers.ts';
@@ -44,9 +44,9 @@ export function submitJob(context: Context, request: FastifyRequest, reply: Fast
     refuse(context, reply, model.error);
     return;
   }
-  const refusal = refusedUnread(model.signature, request);
+  const refusal = refusedCoding(request);
   if (refusal !== undefined) {
-    if (refusal === COMPRESSED) reply.header('Accept-Encoding', CODINGS_TAKEN);
+    reply.header('Accept-Encoding', CODINGS_TAKEN);
     refuse(context, reply, refusal);
     return;
   }

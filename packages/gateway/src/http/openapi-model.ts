@@ -31,15 +31,13 @@ export function modelPart(found: ModelFound, key: string): ModelPart {
   const schemas: Record<string, Schema> = {};
   const paths: Record<string, Record<string, Schema>> = {};
   const generates = canGenerate(signature);
-  if (!signature.decoupled) {
-    schemas[names.request] = requestSchema(signature);
-    schemas[names.response] = responseSchema(signature);
-  }
+  schemas[names.request] = requestSchema(signature);
+  if (!signature.decoupled) schemas[names.response] = responseSchema(signature);
   if (generates) schemas[names.generate] = generateSchema(signature);
   for (const version of ['', ...readyVersions]) {
     const base = `/v2/models/${signature.name}${version === '' ? '' : `/versions/${version}`}`;
     Object.assign(paths, aboutPaths(signature.name, version, base));
-    if (!signature.decoupled) Object.assign(paths, inferPaths(signature, version, base, names));
+    Object.assign(paths, inferPaths(signature, version, base, names));
     if (generates) Object.assign(paths, generatePaths(signature, version, base, names.generate));
   }
   const tensors = [...signature.inputs, ...signature.outputs];
@@ -96,7 +94,8 @@ function inferPaths(
     success: jsonResponse('The job.', schemaRef('Job')),
     failure: JOB_ERROR_RESPONSE,
   });
-  return { [`${base}/infer`]: { post: infer }, [`${base}/jobs`]: { post: job } };
+  // A decoupled model may give any number of answers, which infer cannot.
+  return { ...(signature.decoupled ? {} : { [`${base}/infer`]: { post: infer } }), [`${base}/jobs`]: { post: job } };
 }
 
 function generatePaths(
