@@ -12,7 +12,7 @@ const CLIENTS = 24;
 /** Load before a fault and after one is over. */
 const SETTLE_MS = 1_000;
 /** Until sequences of a dead worker are told so, and another works in its place, beside the time-outs of the cluster. */
-const LOST_TOLD_MS = 15_000;
+const LOST_TOLD_MS = 60_000;
 const LOOK_MS = 20;
 /** A START that a gateway sent before it heard of the drain may still come to the worker. */
 const STARTS_LAG_MS = 1_000;
