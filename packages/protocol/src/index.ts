@@ -86,7 +86,7 @@ export {
   type JobRespond,
   type JobSettings,
 } from './job-data.ts';
-export type { JsonObject } from './job-json.ts';
+export { isJsonObject, type JsonObject } from './job-json.ts';
 export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
 export { jobStep } from './job-step.ts';
 export type { JsonScalar } from './json-reader.ts';
@@ -199,3 +199,4 @@ export { type DecodedRequest, type DecodeOptions, decodeInferRequest } from './v
 export { type EncodedResponse, encodeInferResponse, type OutputFormat } from './v2-response.ts';
 export { type SharedMemoryPlace, unknownRegion } from './v2-shared-memory.ts';
 export { isNoHolder, isNotHeld, NO_HOLDER, NOT_HELD, UNLOADED, type VersionState } from './version-state.ts';
+export { webhookUrl } from './webhook-url.ts';

@@ -13,6 +13,7 @@ import { traceContext } from './trace-context.ts';
 import { wrongKind } from './v2-member.ts';
 import type { RequestedOutput } from './v2-outputs.ts';
 import { type DecodedRequest, decodeInferRequest } from './v2-request.ts';
+import { webhookUrl } from './webhook-url.ts';
 
 /** Form of the outputs in the return value. auto: JSON to 16 KiB in all, else b64. */
 export type JobRespond = 'auto' | 'json' | 'b64';
@@ -34,6 +35,8 @@ export interface JobSettings {
   readonly resultTtlS: number;
   /** -1 for none. */
   readonly sequenceIndex: number;
+  /** Who is told of the job's end; nobody without it. */
+  readonly webhook?: string | undefined;
 }
 
 const JOB_DATA_VERSION = 1;
@@ -66,6 +69,7 @@ export function decodeJobData(
     limits,
   });
   const { request, index } = jobStep(decoded.request, members.sequence_index);
+  webhookUrl(members.webhook, 'webhook');
   return {
     ...decoded,
     request: withTrace(request, members.traceparent),
@@ -90,6 +94,7 @@ export function encodeJobData({ request, outputs, binaryDefault }: DecodedReques
     result_ttl_s: settings.resultTtlS,
     ...(settings.sequenceIndex < 0 ? {} : { sequence_index: settings.sequenceIndex }),
     ...(request.trace === undefined ? {} : { traceparent: request.trace }),
+    ...(settings.webhook === undefined ? {} : { webhook: settings.webhook }),
   };
 }
 

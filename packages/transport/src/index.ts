@@ -5,6 +5,9 @@ export type { Directory, DirectoryChange, MainRole, ProcessRecord, Role } from '
 export type { SharedValue } from './directory-values.ts';
 export type { JobCounts, JobQueues, JobState, JobTaker, NewJob, StoredJob, TakenJob, TakeOptions } from './jobs.ts';
 export { createJobQueues, type JobQueuesOptions } from './jobs-bullmq.ts';
+export type { Deliveries, Delivery, WebhookMessage } from './jobs-deliveries.ts';
+export type { DeliveryTaker, Sent } from './jobs-delivery-taker.ts';
+export type { DeadLetter, DeadLetters, ReplayOutcome } from './jobs-letters.ts';
 export { newJobId, parsePublicJobId, publicJobId } from './jobs-names.ts';
 export type { KeptTotal, KeptTotals } from './kept-totals.ts';
 export { createLocalDirectory } from './local-directory.ts';

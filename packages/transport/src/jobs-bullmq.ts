@@ -1,10 +1,13 @@
 import { errorInfo, NereidError } from '@nereid/protocol';
 import { answeredWithin, type Clock, type Log, pause } from '@nereid/runtime';
 import { type Job, Queue, Worker } from 'bullmq';
-import type { JobQueues, NewJob, StoredJob } from './jobs.ts';
+import type { JobQueues, NewJob, StoredJob, TakeOptions } from './jobs.ts';
+import { createDeliveries } from './jobs-deliveries.ts';
 import { createEventRoom } from './jobs-event-room.ts';
 import { openJobEvents } from './jobs-events.ts';
-import { jobQueueName, jobQueuePrefix } from './jobs-names.ts';
+import { withFollowUps } from './jobs-follow-ups.ts';
+import { createDeadLetters } from './jobs-letters.ts';
+import { jobQueueName, jobQueuePrefix, type QueueKind } from './jobs-names.ts';
 import { ALONG_PARTS, createStalledCheck, type StalledCheck } from './jobs-stalled.ts';
 import { hasResult, isOver, jobState, storedJob } from './jobs-stored.ts';
 import { createJobTaker } from './jobs-taker.ts';
@@ -65,18 +68,18 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     return connection;
   };
 
-  const queueOf = (model: string) => {
-    return { name: jobQueueName(model), prefix: jobQueuePrefix(prefix, model) };
+  const queueOf = (model: string, kind?: QueueKind) => {
+    return { name: jobQueueName(model, kind), prefix: jobQueuePrefix(prefix, model) };
   };
 
-  const opened = (model: string): Queue => {
-    const known = queues.get(model);
+  const opened = (model: string, kind?: QueueKind): Queue => {
+    const { name, prefix: own } = queueOf(model, kind);
+    const known = queues.get(name);
     if (known !== undefined) return known;
-    const { name, prefix: own } = queueOf(model);
     // Without its notes in Redis: a question after a queue must not make one.
     const queue = new Queue(name, { connection: connected().client, prefix: own, skipMetasUpdate: true });
     queue.on('error', (error) => log.debug({ err: error, queue: name }, 'job queue'));
-    queues.set(model, queue);
+    queues.set(name, queue);
     if (queues.size > QUEUES_MAX) forgetOldest();
     return queue;
   };
@@ -132,6 +135,17 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     find,
   });
 
+  const letters = createDeadLetters({ clock, ask, jobs: opened, letters: (model) => opened(model, 'dead') });
+  const deliveries = createDeliveries({
+    clock,
+    log,
+    ask,
+    queues: (model) => opened(model, 'hooks'),
+    names: queueOf,
+    client: () => connected().client,
+    together: !connector.cluster,
+  });
+
   const shutDown = async () => {
     await waits.close();
     await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
@@ -141,7 +155,9 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 
   return {
     url: connector.url,
-    queue: queueOf,
+    letters,
+    deliveries,
+    queue: (model) => queueOf(model),
     find: (model, id) => find(model, id),
     wait: (model, id, waitMs, signal) => waits.wait(model, id, waitMs, false, signal),
     waitOutcome: (model, id, waitMs, signal) => waits.wait(model, id, waitMs, true, signal),
@@ -183,18 +199,23 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
         together: !connector.cluster,
         everyMs: timing.job_stalled_ms,
       });
-      return createJobTaker({
-        checkStalled: stalled.add,
-        eventsGrew: createEventRoom(client, opened(model).toKey('events')),
-        clock,
-        log,
-        queue: name,
-        worker,
-        ready,
-        holdWrites,
-        lockMs: timing.job_lock_ms,
-        options: takeOptions,
-      });
+      const { add: checkStalled } = stalled;
+      const eventsGrew = createEventRoom(client, opened(model).toKey('events'));
+      const make = (options: TakeOptions) =>
+        createJobTaker({
+          checkStalled,
+          eventsGrew,
+          clock,
+          log,
+          queue: name,
+          worker,
+          ready,
+          holdWrites,
+          lockMs: timing.job_lock_ms,
+          options,
+        });
+      const readJob = (id: string) => ask(() => read(model, id));
+      return withFollowUps(make, takeOptions, { clock, log, model, letters, deliveries, read: readJob });
     },
     close() {
       closing ??= shutDown();

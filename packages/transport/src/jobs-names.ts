@@ -1,9 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { encodeName } from './encode-name.ts';
 
+/** Of a model's queues: its jobs, those that died, and the deliveries of webhooks. */
+export type QueueKind = 'infer' | 'dead' | 'hooks';
+
 /** The BullMQ queue of a model. */
-export function jobQueueName(model: string): string {
-  return `infer.${encodeName(model)}`;
+export function jobQueueName(model: string, kind: QueueKind = 'infer'): string {
+  return `${kind}.${encodeName(model)}`;
 }
 
 /** BullMQ's key prefix of a model's queue: `%m` stands for the model. */

@@ -2,6 +2,7 @@ import { type Clock, type Log, settledWithin, type Timer } from '@nereid/runtime
 import { Job, UnrecoverableError, type Worker } from 'bullmq';
 import type { JobTaker, TakenJob, TakeOptions } from './jobs.ts';
 import { createProgressLine, type ProgressLine } from './jobs-progress.ts';
+import { unservedBackoff } from './jobs-retry.ts';
 
 export interface JobTakerParts {
   readonly clock: Clock;
@@ -37,7 +38,6 @@ const EMPTY_WAIT_MS = 5;
 const CLOSING_TRIES_MAX = 2;
 /** How long a worker that has not started may take to close: its connection may never come. */
 const CLOSE_MS_MAX = 1_000;
-const BACKOFFS: ReadonlySet<string> = new Set(['fixed', 'exponential']);
 
 interface HeldJob {
   readonly job: Job;
@@ -272,8 +272,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
 
   const fail = (id: string, reason: string, retry: boolean, note?: string) => {
     const step = (job: Job, token: string) => {
-      const backoff = job.opts.backoff;
-      const unknown = typeof backoff === 'object' && !BACKOFFS.has(backoff.type) ? backoff.type : undefined;
+      const unknown = unservedBackoff(job);
       const text =
         retry && unknown !== undefined ? `${reason} (not retried: backoff '${unknown}' is not served)` : reason;
       const error = retry && unknown === undefined ? new Error(text) : new UnrecoverableError(text);

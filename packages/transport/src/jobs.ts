@@ -1,3 +1,6 @@
+import type { Deliveries } from './jobs-deliveries.ts';
+import type { DeadLetters } from './jobs-letters.ts';
+
 /**
  * Jobs outlive their senders: BullMQ holds them in Redis, one queue per model, and any BullMQ client may
  * add them. A job is *waiting* (or *delayed*) until an owner of its model takes it under a lock,
@@ -77,6 +80,10 @@ export interface JobQueues {
   counts(model: string): Promise<JobCounts>;
   /** Begins to take the model's jobs; the taker is to be closed before the queues. */
   take(model: string, options: TakeOptions): JobTaker;
+  /** Jobs that failed for good, set aside. */
+  readonly letters: DeadLetters;
+  /** Who is told of the ends of jobs. */
+  readonly deliveries: Deliveries;
   /** Closes all connections and takes every waiter out. Idempotent. */
   close(): Promise<void>;
   /** Callers of `wait` now. */
