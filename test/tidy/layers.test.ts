@@ -21,6 +21,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   gateway: ['runtime', 'protocol', 'config', 'scheduler', 'transport', 'caller'],
   coordinator: ['runtime', 'protocol', 'config', 'scheduler', 'transport', 'caller'],
   worker: ['runtime', 'protocol', 'config', 'scheduler', 'transport', 'caller', 'backends'],
+  client: [],
 };
 const EVERYTHING = ['server', 'cli'];
 const LINES_MAX = 400;

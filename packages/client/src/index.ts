@@ -1,0 +1,10 @@
+export { type Client, createClient, type ModelMetadata, type TensorMetadata } from './client.ts';
+export type { Datatype, FixedDatatype, TypedArray, TypedArrays } from './datatype.ts';
+export { type ErrorCode, NereidError } from './error.ts';
+export type { FlatValues, GenerateAnswer, GenerateInput } from './generate.ts';
+export { bf16ToFp32, fp16ToFp32 } from './half.ts';
+export type { CallOptions, HttpOptions } from './http.ts';
+export type { InferInput, InferResult, SequenceInput, WantedOutput } from './infer.ts';
+export type { Parameters, ParameterValue } from './json.ts';
+export type { RetryOptions } from './retry.ts';
+export { type TensorInput, type TensorOutput, type TensorValues, texts } from './tensor.ts';
