@@ -1,14 +1,8 @@
-import {
-  type DecodedRequest,
-  type ErrorInfo,
-  errorInfo,
-  NereidError,
-  parseFailedReason,
-  withRequestId,
-} from '@nereid/protocol';
-import { publicJobId, type StoredJob } from '@nereid/transport';
+import { type DecodedRequest, type ErrorInfo, errorInfo, NereidError, withRequestId } from '@nereid/protocol';
+import type { StoredJob } from '@nereid/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type JobExpiry, type Jobs, jobVersion, requestIdOf } from '../jobs.ts';
+import { jobJson, jobUrl } from '../job-json.ts';
+import type { JobExpiry, Jobs } from '../jobs.ts';
 import { CODINGS_TAKEN } from './content-coding.ts';
 import { retrySoon, sendJson } from './errors.ts';
 import { decodeInfer, type InferContext, refusedCoding } from './infer.ts';
@@ -173,38 +167,7 @@ function unknownJob(id: string): ErrorInfo {
   return { code: 'NOT_FOUND', message: `job '${id}' is not found`, field: 'id' };
 }
 
-function jobUrl({ model, id }: StoredJob): string {
-  return `/v2/jobs/${publicJobId(model, id)}`;
-}
-
 function sendJob(context: Context, reply: FastifyReply, job: StoredJob, expiry: JobExpiry | undefined): void {
   if (context.closing()) reply.header('Connection', 'close');
   sendJson(reply, JSON.stringify(jobJson(job, expiry)));
-}
-
-/** What is not known is absent: JSON leaves undefined members out. */
-function jobJson(job: StoredJob, expiry: JobExpiry | undefined) {
-  const failure = job.state === 'failed' ? parseFailedReason(job.failedReason ?? '') : undefined;
-  const version = jobVersion(job);
-  const requestId = requestIdOf(job);
-  return {
-    id: publicJobId(job.model, job.id),
-    model_name: job.model,
-    model_version: version === '' ? undefined : version,
-    state: expiry?.over === true ? 'expired' : job.state,
-    created_at: time(job.createdMs),
-    started_at: time(job.startedMs),
-    finished_at: time(job.finishedMs),
-    attempts_made: job.attemptsMade,
-    attempts_max: job.attemptsMax,
-    error: failure === undefined ? undefined : { code: failure.code, message: failure.message },
-    result_url: `${jobUrl(job)}/result`,
-    expires_at: time(expiry?.atMs),
-    request_id: requestId === '' ? undefined : requestId,
-  };
-}
-
-/** RFC 3339, UTC. */
-function time(wallMs: number | undefined): string | undefined {
-  return wallMs === undefined ? undefined : new Date(wallMs).toISOString();
 }
