@@ -124,6 +124,9 @@ export function fakeGateway(
     cancel(model: string, requestId: string, epoch = epochOf(model)) {
       mailbox.send(epoch.owner, { kind: 'cancel', model, epoch, id: requestId, g: 0, low: 1, session: null });
     },
+    cancelJob(model: string, job: string) {
+      mailbox.send(epochOf(model).owner, { kind: 'cancel_job', model, id: job });
+    },
     /** All that came for a request. */
     outcomes: (requestId: string): readonly CarriedOutcome[] => outcomes.get(requestId) ?? [],
     /** What became of a request: 'ok', `CODE: text`, or nothing yet. Two answers are told as such. */

@@ -481,3 +481,81 @@ describe('a job of a decoupled model', () => {
     other.finish();
   });
 });
+
+describe('a job that is cancelled', () => {
+  test('before it is taken fails at once, also where its data are wrong', async () => {
+    const { worker, add, ended } = await world();
+    await add('j1', jobData({ cancelled: true }));
+    await add('j2', { cancelled: true });
+    for (const id of ['j1', 'j2']) {
+      expect(await ended(id)).toMatchObject({
+        state: 'failed',
+        failedReason: 'CANCELLED: the job was cancelled',
+        attemptsMade: 1,
+      });
+    }
+    expect(worker.executes).toEqual([]);
+  });
+
+  test('while it runs fails at once, and its worker is told', async () => {
+    const { cluster, worker, add, ended, batches, queues } = await world();
+    await add('j1');
+    await batches(1);
+    await queues.changes.cancel(model, 'j1');
+    const gateway = cluster.gateway();
+    gateway.cancelJob(model, 'j1');
+    expect(await ended('j1')).toMatchObject({ state: 'failed', failedReason: 'CANCELLED: the job was cancelled' });
+    await expect.poll(() => worker.cancels.length).toBe(1);
+    // What it still answers is nobody's.
+    worker.finish();
+    await settle();
+    expect(cluster.coordinator.counts).toMatchObject({ queued: 0, running: 0 });
+    expect(cluster.coordinator.heldJobs).toBe(0);
+    await add('j2');
+    await batches(1);
+    worker.finish();
+    expect(await ended('j2')).toMatchObject({ state: 'completed' });
+  });
+
+  test('while it waits behind others leaves their queue', async () => {
+    const { cluster, worker, add, ended, batches } = await world();
+    for (const id of ['j1', 'j2']) await add(id);
+    await batches(2);
+    await add('j3');
+    await expect.poll(() => cluster.coordinator.counts.queued).toBe(1);
+    cluster.gateway().cancelJob(model, 'j3');
+    expect(await ended('j3')).toMatchObject({ state: 'failed', failedReason: 'CANCELLED: the job was cancelled' });
+    expect(cluster.coordinator.counts.queued).toBe(0);
+    worker.finish();
+    worker.finish();
+    expect(await ended('j2')).toMatchObject({ state: 'completed' });
+  });
+
+  test('elsewhere is no matter of this owner', async () => {
+    const { cluster, worker, add, ended, batches } = await world();
+    cluster.gateway().cancelJob(model, 'none');
+    await add('j1');
+    await batches(1);
+    worker.finish();
+    expect(await ended('j1')).toMatchObject({ state: 'completed' });
+  });
+
+  test('being a step ends its sequence', async () => {
+    const { cluster, worker, add, ended, batches } = await world('max_batch_size: 1 sequence_batching { }');
+    const tensor = { name: 'A', datatype: 'FP32', shape: [1, 1], data: [1] };
+    const step = (parameters: object, more: object = {}) => ({
+      inputs: [tensor],
+      parameters: { sequence_id: 5, ...parameters },
+      ...more,
+    });
+    await add('j1', step({ sequence_start: true }));
+    await batches(1);
+    worker.finish();
+    expect(await ended('j1')).toMatchObject({ state: 'completed' });
+    await add('j2', step({}, { cancelled: true }));
+    expect(await ended('j2')).toMatchObject({ failedReason: 'CANCELLED: the job was cancelled' });
+    await add('j3', step({}));
+    expect((await ended('j3'))?.failedReason).toMatch(/^INVALID_ARG: .*START flag/);
+    expect(cluster.coordinator.heldJobs).toBe(0);
+  });
+});

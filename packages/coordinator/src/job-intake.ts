@@ -1,10 +1,13 @@
 import {
   type BatchTiming,
+  type CancelJobMessage,
   type DecodedJob,
   type ErrorInfo,
   failedReason,
   type InferMessage,
+  isJobCancelled,
   isWholeOutcome,
+  JOB_CANCELLED,
   type MissingMessage,
   type Outcome,
   type ProcessId,
@@ -57,6 +60,8 @@ export interface JobIntake {
   serve(model: OwnedModel): () => void;
   /** An answer to this coordinator. */
   response(message: ResponseMessage): void;
+  /** A client cancels a job: where it is held here, it fails, and what still waits for it is taken out. */
+  cancel(message: CancelJobMessage): void;
   /** A worker did not find a job's tensors. */
   missing(message: MissingMessage): void;
   /** Resolves once every job is ended or back. Idempotent. */
@@ -120,6 +125,11 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
   const taken = (served: Served, job: TakenJob): boolean => {
     if (parts.stopping() || served.model.phase !== 'serving' || !models.has(served)) return false;
     const read = readJob(served.model, job.data);
+    if (isJobCancelled(job.data)) {
+      if (read.ok) endSteps(served.model, read.decoded.request.correlationId);
+      ended(served.taker.fail(job.id, failedReason(JOB_CANCELLED), false));
+      return true;
+    }
     if (!read.ok) {
       ended(served.taker.fail(job.id, failedReason(read.error), false));
       return true;
@@ -303,6 +313,25 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
     if (end !== undefined) settle(held, end, message.timing);
   };
 
+  const cancel = ({ model, id }: CancelJobMessage) => {
+    for (const served of models) {
+      const held = served.model.name === model ? served.jobs.get(id) : undefined;
+      if (held === undefined) continue;
+      const note = noteOf(held, { ok: false, error: JOB_CANCELLED }, undefined);
+      forget(held);
+      takeOut(held);
+      // Whether or not its queue still knew the request.
+      endSteps(served.model, held.message.request.correlationId);
+      steps.over(model, id);
+      ended(served.taker.fail(id, failedReason(JOB_CANCELLED), false, note));
+    }
+  };
+
+  /** A sequence of which a step is left out is over. */
+  const endSteps = (model: OwnedModel, correlationId: bigint | string) => {
+    if (runsSteps(model)) endSequence(model, correlationId);
+  };
+
   const drop = (served: Served) => {
     if (!models.delete(served)) return;
     for (const held of [...served.jobs.values()]) forget(held);
@@ -344,6 +373,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
       if (isWholeOutcome(outcome)) settle(held, outcome, message.timing);
       else if (!isQueued(held)) resend(held);
     },
+    cancel,
     missing(message) {
       const held = requests.get(message.id);
       if (held === undefined || isQueued(held)) return;

@@ -56,6 +56,9 @@ export function receive(receivers: Receivers, message: Message): void {
     case 'running':
       // Of jobs that stream: their queues know what runs.
       break;
+    case 'cancel_job':
+      jobs?.cancel(message);
+      break;
     case 'count':
       answerCount(receivers, message);
       break;

@@ -83,6 +83,7 @@ export {
   type DecodedJob,
   decodeJobData,
   encodeJobData,
+  isJobCancelled,
   type JobRespond,
   type JobSettings,
 } from './job-data.ts';
@@ -142,6 +143,7 @@ export { decodeMessage, encodeMessage } from './message-codec.ts';
 export { ownText } from './own-text.ts';
 export { type GrpcRequestLimits, RESPONSES_COUNTED_MAX, type RequestLimits } from './protocol-limits.ts';
 export type {
+  CancelJobMessage,
   CountedMessage,
   CountMessage,
   EvictMessage,
@@ -156,6 +158,7 @@ export {
   CANCELLED,
   CORRELATION_ID_BYTES_MAX,
   CORRELATION_ID_TOO_LONG,
+  JOB_CANCELLED,
   modelNotFound,
   NOT_EXPLICIT,
   noVersionReady,

@@ -26,6 +26,8 @@ export interface DecodedJob extends DecodedRequest {
   readonly resultTtlS: number | undefined;
   /** Which step of its sequence it is, from 0; -1 where its producer does not say. */
   readonly sequenceIndex: number;
+  /** By which it can be found in lists. */
+  readonly tags: readonly string[];
 }
 
 /** What a job's data say beside the request. */
@@ -37,10 +39,15 @@ export interface JobSettings {
   readonly sequenceIndex: number;
   /** Who is told of the job's end; nobody without it. */
   readonly webhook?: string | undefined;
+  readonly tags?: readonly string[];
 }
 
 const JOB_DATA_VERSION = 1;
 const DIGITS = /^[0-9]{1,20}$/;
+const TAGS_MAX = 16;
+const TAG_CHARACTERS_MAX = 64;
+/** A header has several tags between commas. */
+const TAG = new RegExp(`^[^,\\p{Cc}]{1,${TAG_CHARACTERS_MAX}}$`, 'u');
 
 /**
  * Reads job data. Throws INVALID_ARG with the text that HTTP gives, and UNSUPPORTED for what this
@@ -77,6 +84,7 @@ export function decodeJobData(
     respond: respondOf(members.respond),
     deadlineMs: positiveInteger(members, 'deadline_ms') ?? 0,
     resultTtlS: positiveInteger(members, 'result_ttl_s'),
+    tags: jobTags(members.tags ?? [], 'tags'),
   };
 }
 
@@ -92,10 +100,27 @@ export function encodeJobData({ request, outputs, binaryDefault }: DecodedReques
     respond: settings.respond,
     ...(settings.deadlineMs === 0 ? {} : { deadline_ms: settings.deadlineMs }),
     result_ttl_s: settings.resultTtlS,
+    ...((settings.tags ?? []).length === 0 ? {} : { tags: settings.tags }),
     ...(settings.sequenceIndex < 0 ? {} : { sequence_index: settings.sequenceIndex }),
     ...(request.trace === undefined ? {} : { traceparent: request.trace }),
     ...(settings.webhook === undefined ? {} : { webhook: settings.webhook }),
   };
+}
+
+/** A job's tags. Throws INVALID_ARG naming the field where they are none, too many or too long. */
+export function jobTags(value: unknown, field: string): readonly string[] {
+  const isTag = (tag: unknown) => typeof tag === 'string' && TAG.test(tag);
+  if (Array.isArray(value) && value.length <= TAGS_MAX && value.every(isTag)) return value;
+  throw new NereidError(
+    'INVALID_ARG',
+    `${field}: up to ${TAGS_MAX} texts of 1 to ${TAG_CHARACTERS_MAX} characters, none of them a comma or a control character`,
+    { field },
+  );
+}
+
+/** Whether the job's data say that it was cancelled: whoever takes it is to fail it at once. */
+export function isJobCancelled(data: unknown): boolean {
+  return isJsonObject(data) && data.cancelled === true;
 }
 
 /** A trace context that is malformed is none, as at the doors. */

@@ -331,6 +331,7 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
   }),
   list: fc.record({ kind: fc.constant('list' as const), ...addressed, id: name, after: text, limit: fc.nat() }),
   evict: fc.record({ kind: fc.constant('evict' as const), ...addressed, id: name, session: text }),
+  cancel_job: fc.record({ kind: fc.constant('cancel_job' as const), model: name, id: text }),
   cached: fc.record({
     kind: fc.constant('cached' as const),
     ...addressed,

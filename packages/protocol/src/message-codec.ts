@@ -52,6 +52,7 @@ const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
   put: 23,
   explain: 24,
   explained: 25,
+  cancel_job: 26,
 };
 const KINDS = new Map(Object.entries(KIND_NUMBERS).map(([kind, number]) => [number, kind as MessageKind]));
 

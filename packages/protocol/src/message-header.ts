@@ -351,6 +351,7 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
   list: record({ kind: kindOf('list'), model: text, epoch, id: text, after: text, limit: count }),
   evict: record({ kind: kindOf('evict'), model: text, epoch, id: text, session: text }),
   listed: record({ kind: kindOf('listed'), model: text, id: text, sequences: list(listed), more: flag }),
+  cancel_job: record({ kind: kindOf('cancel_job'), model: text, id: text }),
   cached: record({
     kind: kindOf('cached'),
     model: text,

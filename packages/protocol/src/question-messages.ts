@@ -9,6 +9,7 @@ export type QuestionMessage =
   | CountedMessage
   | ListMessage
   | EvictMessage
+  | CancelJobMessage
   | ListedMessage
   | ExplainMessage
   | ExplainedMessage;
@@ -56,4 +57,15 @@ export interface ListedMessage {
   readonly sequences: readonly ListedSequence[];
   /** There are more behind the last. */
   readonly more: boolean;
+}
+
+/**
+ * gateway → owner: the job is not wanted any more, as its data say. To whoever does not hold it this says nothing, and
+ * one that is lost does no harm: the job then runs to its end, or its next owner reads the mark.
+ */
+export interface CancelJobMessage {
+  readonly kind: 'cancel_job';
+  readonly model: string;
+  /** BullMQ's. */
+  readonly id: string;
 }

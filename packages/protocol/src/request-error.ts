@@ -20,6 +20,7 @@ export const QUEUE_TIMEOUT: ErrorInfo = { code: 'UNAVAILABLE', message: 'Request
 
 /** Of one that nobody waits for any more, whether it ran or not. */
 export const CANCELLED: ErrorInfo = { code: 'CANCELLED', message: 'Request cancelled' };
+export const JOB_CANCELLED: ErrorInfo = { code: 'CANCELLED', message: 'the job was cancelled' };
 
 /** To load or unload a model, in every control mode but `explicit` (model_repository_manager.cc). */
 export const NOT_EXPLICIT: ErrorInfo = {

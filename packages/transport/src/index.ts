@@ -3,7 +3,18 @@ export { type BlobOptions, INLINE_BYTES_MAX } from './blob-store.ts';
 export { createCombinedTransport } from './combined-transport.ts';
 export type { Directory, DirectoryChange, MainRole, ProcessRecord, Role } from './directory.ts';
 export type { SharedValue } from './directory-values.ts';
-export type { JobCounts, JobQueues, JobState, JobTaker, NewJob, StoredJob, TakenJob, TakeOptions } from './jobs.ts';
+export type {
+  JobCounts,
+  JobListing,
+  JobListPlace,
+  JobQueues,
+  JobState,
+  JobTaker,
+  NewJob,
+  StoredJob,
+  TakenJob,
+  TakeOptions,
+} from './jobs.ts';
 export { createJobQueues, type JobQueuesOptions } from './jobs-bullmq.ts';
 export type { Deliveries, Delivery, WebhookMessage } from './jobs-deliveries.ts';
 export type { DeliveryTaker, Sent } from './jobs-delivery-taker.ts';

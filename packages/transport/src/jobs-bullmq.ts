@@ -2,12 +2,16 @@ import { errorInfo, NereidError } from '@nereid/protocol';
 import { answeredWithin, type Clock, type Log, pause } from '@nereid/runtime';
 import { type Job, Queue, Worker } from 'bullmq';
 import type { JobQueues, NewJob, StoredJob, TakeOptions } from './jobs.ts';
+import { createJobChanges } from './jobs-changes.ts';
 import { createDeliveries } from './jobs-deliveries.ts';
 import { createEventRoom } from './jobs-event-room.ts';
 import { openJobEvents } from './jobs-events.ts';
 import { withFollowUps } from './jobs-follow-ups.ts';
+import { createJobKeys } from './jobs-keys.ts';
 import { createDeadLetters } from './jobs-letters.ts';
+import { createJobList } from './jobs-list.ts';
 import { jobQueueName, jobQueuePrefix, type QueueKind } from './jobs-names.ts';
+import { jobPlace } from './jobs-places.ts';
 import { ALONG_PARTS, createStalledCheck, type StalledCheck } from './jobs-stalled.ts';
 import { hasResult, isOver, jobState, storedJob } from './jobs-stored.ts';
 import { createJobTaker } from './jobs-taker.ts';
@@ -146,6 +150,12 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     together: !connector.cluster,
   });
 
+  const commands = () => {
+    const { client } = connected();
+    holdWrites();
+    return client;
+  };
+
   const shutDown = async () => {
     await waits.close();
     await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
@@ -164,6 +174,10 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     async add(model, job) {
       await ask(() => opened(model).add(JOB_NAME, job.data, jobOptions(job)));
     },
+    list: createJobList({ ask, client: commands, opened }),
+    place: (model, id) => ask(() => jobPlace(commands(), opened(model), id)),
+    changes: createJobChanges({ ask, read, find: (model, id) => find(model, id) }),
+    keys: createJobKeys({ ask, client: commands, prefix: (model) => queueOf(model).prefix }),
     notes: (model, id) => ask(async () => (await opened(model).getJobLogs(id, 0, NOTES_READ_MAX - 1, false)).logs),
     counts: (model) =>
       ask(async () => {

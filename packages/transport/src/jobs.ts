@@ -9,6 +9,9 @@ import type { DeadLetters } from './jobs-letters.ts';
  * and what its former holder says of it after that changes nothing (docs/protocol.md R32).
  */
 
+import type { JobChanges } from './jobs-changes.ts';
+import type { JobKeys } from './jobs-keys.ts';
+
 export type JobState = 'waiting' | 'delayed' | 'running' | 'completed' | 'failed';
 
 /** A job as Redis holds it. Times are wall-clock milliseconds. */
@@ -56,6 +59,39 @@ export interface JobCounts {
   readonly failed: number;
 }
 
+/** The job that a client's own key stands for. */
+export interface KeyedJob {
+  readonly id: string;
+  /** Of what was asked for with the key. */
+  readonly requestHash: string;
+  /** It is in its queue, or was. */
+  readonly added?: boolean;
+}
+
+/** How far a listing has come: within a set of a model's queue, behind its `skip`-th job (of those of that score). */
+export interface JobListPlace {
+  readonly model: string;
+  readonly set: string;
+  readonly score: string | undefined;
+  readonly skip: number;
+}
+
+export interface JobListQuery {
+  /** Rising. */
+  readonly models: readonly string[];
+  readonly states: ReadonlySet<JobState>;
+  readonly matches: (job: StoredJob) => boolean;
+  readonly limit: number;
+  readonly after: JobListPlace | undefined;
+}
+
+export interface JobListing {
+  /** Without their results. */
+  readonly jobs: readonly StoredJob[];
+  /** There may be more behind it, also where this page has none. */
+  readonly next: JobListPlace | undefined;
+}
+
 /** All methods that ask Redis reject with UNAVAILABLE where it does not answer. */
 export interface JobQueues {
   /** Of Redis, without user and password. */
@@ -75,6 +111,12 @@ export interface JobQueues {
    * that nobody reads the job again.
    */
   waitOutcome(model: string, id: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined>;
+  /** A page of the jobs that match, by model, then by state; so many are looked at a page at most. */
+  list(query: JobListQuery): Promise<JobListing>;
+  /** How many jobs would be taken before it; undefined where it does not wait or that is not known. */
+  place(model: string, id: string): Promise<number | undefined>;
+  readonly changes: JobChanges;
+  readonly keys: JobKeys;
   /** The rows of the job's log, the newest first; none where there is no such job. */
   notes(model: string, id: string): Promise<readonly string[]>;
   counts(model: string): Promise<JobCounts>;

@@ -219,6 +219,7 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
   },
   list: { kind: 'list', model: 'm', epoch: EPOCH, id: 'gw-1:c2', after: 'gw-1:7', limit: 100 },
   evict: { kind: 'evict', model: 'm', epoch: EPOCH, id: 'gw-1:c3', session: 'gw-1:7' },
+  cancel_job: { kind: 'cancel_job', model: 'm', id: '01HJOB' },
   listed: {
     kind: 'listed',
     model: 'm',

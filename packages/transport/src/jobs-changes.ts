@@ -1,0 +1,76 @@
+import type { Job } from 'bullmq';
+import type { StoredJob } from './jobs.ts';
+
+export interface JobChangesParts {
+  /** Asks Redis, and again if that failed. */
+  readonly ask: <T>(question: () => Promise<T>) => Promise<T>;
+  readonly read: (model: string, id: string) => Promise<Job | undefined>;
+  readonly find: (model: string, id: string) => Promise<StoredJob | undefined>;
+}
+
+/** What clients change of jobs that are there. A repeated change changes nothing more. */
+export interface JobChanges {
+  /**
+   * Marks a job that is not over as cancelled, for whoever takes it, and lets a delayed one be taken at once. The job
+   * as it then is, undefined where there is none: one that runs is to be ended by its owner.
+   */
+  cancel(model: string, id: string): Promise<StoredJob | undefined>;
+  /** Lets a failed job run anew, with all its attempts. The job as it then is. */
+  retry(model: string, id: string): Promise<StoredJob | undefined>;
+  /** Removes a job that is over with all that belongs to it; false where somebody runs it (again). */
+  remove(model: string, id: string): Promise<boolean>;
+}
+
+export function createJobChanges({ ask, read, find }: JobChangesParts): JobChanges {
+  return {
+    async cancel(model, id) {
+      const before = await find(model, id);
+      if (before === undefined || before.finishedMs !== undefined) return before;
+      await ask(async () => {
+        const job = await read(model, id);
+        // Any other data are no request: that job fails once it is taken.
+        if (job === undefined || !isMembers(job.data)) return;
+        await unlessRefused(job.updateData({ ...job.data, cancelled: true }));
+        // Looked up afterwards, so that one which is delayed meanwhile is not missed.
+        if (await job.isDelayed()) await unlessRefused(job.promote());
+      });
+      return find(model, id);
+    },
+    async retry(model, id) {
+      await ask(async () => {
+        const job = await read(model, id);
+        if (job === undefined || !(await job.isFailed())) return;
+        // Before it can be taken.
+        if (isMembers(job.data) && job.data.cancelled !== undefined) {
+          const { cancelled: _, ...data } = job.data;
+          await unlessRefused(job.updateData(data));
+        }
+        await unlessRefused(job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true }));
+      });
+      return find(model, id);
+    },
+    remove: (model, id) =>
+      ask(async () => {
+        const job = await read(model, id);
+        if (job === undefined) return true;
+        // A flow's children are jobs of their own.
+        return unlessRefused(job.remove({ removeChildren: false }));
+      }),
+  };
+}
+
+function isMembers(data: unknown): data is Readonly<Record<string, unknown>> {
+  return typeof data === 'object' && data !== null && !Array.isArray(data);
+}
+
+/** False where BullMQ says that the job is gone or is not in the state for this: by a number, or that it is locked. */
+async function unlessRefused(change: Promise<unknown>): Promise<boolean> {
+  try {
+    await change;
+    return true;
+  } catch (error) {
+    const { code, message } = error as { readonly code?: unknown; readonly message?: string };
+    if (typeof code === 'number' || message?.includes('locked by another worker') === true) return false;
+    throw error;
+  }
+}
