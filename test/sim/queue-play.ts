@@ -17,7 +17,7 @@ export interface QueuePlay {
   readonly config: string;
 }
 
-const ROWS_MAX = 4;
+export const ROWS_MAX = 4;
 const STEPS = 300;
 const INSTANCES = ['a/0', 'a/1', 'b/0'];
 /** What a batch takes, as the rule is told; it may hold a batch for a share of that. */
@@ -65,10 +65,15 @@ function configOf(batching: string): ModelConfig {
   );
 }
 
+/** The rule's config as the seed has it, and its text. */
+export function drawQueue(random: Random): { readonly text: string; readonly config: ModelConfig } {
+  const text = drawBatching(random);
+  return { text, config: configOf(text) };
+}
+
 export function playQueue(seed: number, create: CreateScheduler): QueuePlay {
   const random = seededRandom(seed);
-  const text = drawBatching(random);
-  const config = configOf(text);
+  const { text, config } = drawQueue(random);
   const rules = queueRules(config);
   const scheduler = create(config, { queue_max: 10_000, places_ahead: 0 });
   const violations: Violation[] = [];

@@ -5,7 +5,7 @@ import { checkSequenceBatching } from './check-sequence-batching.ts';
 import { checkTensors } from './check-tensor-config.ts';
 import { platformFits } from './complete-backend.ts';
 import { isEnsemble } from './complete-model-config.ts';
-import { checkEagerBatch, checkOwnParameters } from './config-parameters.ts';
+import { checkBulk, checkEagerBatch, checkOwnParameters } from './config-parameters.ts';
 import {
   ModelInstanceGroup_Kind as Kind,
   type ModelConfig,
@@ -72,6 +72,7 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
   checkOwnParameters(config);
   carrierSettings(config);
   checkEagerBatch(config);
+  checkBulk(config);
 }
 
 /** Triton's text for a model of many answers that are to be cached. */

@@ -21,6 +21,27 @@ const OWN_PARAMETERS: readonly string[] = [
 ];
 
 const EAGER_BATCH = 'nereid.eager_batch';
+const BULK = 'nereid.bulk';
+const BULK_RULES = ['fill', 'idle', 'off'] as const;
+
+/**
+ * Where lines of batches may run. `fill`: on instances that have nothing else to do, and in rows that are left of other
+ * batches. `idle`: on such instances alone. `off`: nowhere, batches are refused.
+ */
+export type BulkRule = (typeof BULK_RULES)[number];
+
+export function bulkRule({ parameters }: Pick<ModelConfig, 'parameters'>): BulkRule {
+  const given = parameters[BULK]?.stringValue;
+  return BULK_RULES.find((rule) => rule === given) ?? 'fill';
+}
+
+/** Refuses a value that is none. */
+export function checkBulk({ name, parameters }: ModelConfig): void {
+  const given = parameters[BULK]?.stringValue;
+  if (given === undefined || BULK_RULES.some((rule) => rule === given)) return;
+  const text = `parameter '${BULK}' for ${name} must be ${BULK_RULES.map((rule) => `'${rule}'`).join(' or ')}, not '${given}'`;
+  throw new NereidError('INVALID_ARG', text, { field: 'parameters' });
+}
 
 /** Whether batches of the model may go before their queue delay is over, where waiting on is of no use. */
 export function closesEarly({ parameters }: Pick<ModelConfig, 'parameters'>): boolean {

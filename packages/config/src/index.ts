@@ -5,7 +5,7 @@ export { missingGpus } from './check-model-config.ts';
 export { checkRequest } from './check-request.ts';
 export { completeEnsemble } from './complete-ensemble.ts';
 export { resolveInstances } from './complete-model-config.ts';
-export { closesEarly } from './config-parameters.ts';
+export { type BulkRule, bulkRule, closesEarly } from './config-parameters.ts';
 export { type EnsembleMapping, type EnsembleSignature, type EnsembleStep, ensembleModels } from './ensemble.ts';
 export { ensembleReadiness } from './ensemble-readiness.ts';
 export { type ComposedTensor, ensembleInput, ensembleOutputShape, stepInputShape } from './ensemble-shapes.ts';

@@ -47,7 +47,7 @@ export interface BatchEndsParts {
 
 /** What a worker's `done` means for the requests of its batch, and what is counted of it. */
 export interface BatchEnds {
-  /** Of a batch of this owner, which is taken off its instance already. How many of its requests were answered. */
+  /** Of a batch of this owner, which is taken off its instance already. How many of its requests were answered, but for those in the background. */
   ended(batch: SentBatch, message: DoneMessage): number;
   /** Of a batch that an earlier owner sent, or this one before its worker was held for gone. */
   endedElsewhere(message: DoneMessage): void;
@@ -142,7 +142,7 @@ export function createBatchEnds(parts: BatchEndsParts): BatchEnds {
           continue;
         }
         if (hasRun(result)) rows += request.rows;
-        if (isAnswered(result)) answered++;
+        if (isAnswered(result) && request.background !== true) answered++;
         settle(request, batch.sentUs, result, message);
       }
       if (message.executed) {

@@ -16,6 +16,7 @@ const REASONS: Readonly<Record<CloseReason, true>> = {
   alone: true,
   strategy: true,
   drain: true,
+  spare: true,
 };
 export const CLOSE_REASONS = Object.keys(REASONS) as readonly CloseReason[];
 

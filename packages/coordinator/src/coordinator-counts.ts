@@ -10,7 +10,7 @@ export interface CoordinatorCounts {
 export function countRequests(models: ReadonlyMap<string, OwnedModel>, waits: number): CoordinatorCounts {
   const queues = [...models.values()].flatMap(({ versions }) => versions.flatMap(({ queue }) => queue ?? []));
   return {
-    queued: queues.reduce((sum, queue) => sum + queue.waiting, 0),
+    queued: queues.reduce((sum, queue) => sum + queue.waiting + queue.background, 0),
     running: queues.reduce((sum, queue) => sum + queue.running, 0),
     waits,
   };

@@ -46,6 +46,51 @@ describe('R29: a request whose data the worker did not find', () => {
   });
 });
 
+describe('a line of a batch', () => {
+  const line = (gateway: FakeGateway) => gateway.infer(fakeRequest('m', { background: true }));
+
+  test('goes to an instance that runs nothing, fills what is left of others, and is answered as they are', async () => {
+    const { worker, gateway, coordinator } = await serving(BATCHING);
+    const lines = [line(gateway), line(gateway), line(gateway)];
+    await settle();
+    expect(batchesOf(worker)).toEqual([[lines[0]]]);
+    expect(coordinator.counts).toMatchObject({ queued: 2, running: 1 });
+    // The instance has a second place, for full batches of others alone.
+    const full = many(gateway, 8);
+    await settle();
+    expect(batchesOf(worker)).toEqual([[lines[0]], full]);
+    worker.finish();
+    await settle();
+    const last = gateway.infer(fakeRequest('m'));
+    worker.finish();
+    await settle();
+    expect(batchesOf(worker)).toEqual([[last, ...lines.slice(1)]]);
+    worker.finish();
+    await settle();
+    expect(lines.map(gateway.outcome)).toEqual(['ok', 'ok', 'ok']);
+    expect(coordinator.counts).toEqual({ queued: 0, running: 0, waits: 0 });
+    await coordinator.stop();
+  });
+
+  test('that is cancelled leaves, and one of a lost worker runs at the next', async () => {
+    const { worker, addWorker, gateway, coordinator } = await serving();
+    const lines = [line(gateway), line(gateway)];
+    await settle();
+    expect(batchesOf(worker)).toEqual([[lines[0]]]);
+    gateway.cancel('m', lines[1] ?? '');
+    await settle();
+    expect(gateway.outcome(lines[1] ?? '')).toMatch(/^CANCELLED/);
+    const next = await addWorker('wk-2');
+    await worker.leave();
+    await settle();
+    expect(batchesOf(next)).toEqual([[lines[0]]]);
+    next.finish();
+    await settle();
+    expect(gateway.outcome(lines[0] ?? '')).toBe('ok');
+    await coordinator.stop();
+  });
+});
+
 describe('a request', () => {
   test('goes to a worker with all that it needs, and its answer frees the instance', async () => {
     const { worker, gateway, coordinator, directory } = await serving('', { instanceDepth: 1 });

@@ -30,9 +30,11 @@ import {
 } from './sent-batch.ts';
 import { listSequences } from './sequence-list.ts';
 import { createSequenceSteps } from './sequence-steps.ts';
+import { createSpareInstances } from './spare-instances.ts';
 import type { OwnedRequest, QueueParts, VersionQueue } from './version-queue.ts';
 import { createWakeTimer } from './wake-timer.ts';
 
+type Dispatch = Extract<Decision<OwnedRequest>, { type: 'dispatch' }>;
 const NOTHING: ReadonlySet<string> = new Set();
 
 export function createVersionQueue(parts: QueueParts): VersionQueue {
@@ -49,9 +51,10 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
 
   const step = (event: ScheduleEvent<OwnedRequest>) => {
     entries.expire();
-    if (scheduler.wants?.running === true) tellRunning(entries.running, means, clock.nowUs());
+    if (scheduler.wants?.running === true) tellRunning(entries.awaited, means, clock.nowUs());
     for (const decision of scheduler.step(event, clock.nowUs())) apply(decision);
     if (scheduler.waiting === 0 && scheduler.needsWake !== true) wake.drop();
+    background.offer();
   };
 
   /** To be called once all are there that come back together. */
@@ -88,12 +91,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     end(request, isPlain ? error : withRequestId(request.message.request, error), 'REJECTED');
   };
 
-  const dispatch = ({
-    instance: key,
-    batch: requests,
-    reason,
-    slots,
-  }: Extract<Decision<OwnedRequest>, { type: 'dispatch' }>) => {
+  const dispatch = ({ instance: key, batch: requests, reason, slots }: Dispatch) => {
     if (!parts.holdsLease()) {
       parts.leaseLost();
       return;
@@ -123,6 +121,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     draining: (instance) => step({ type: 'instance-draining', instance }),
   });
 
+  const background = createSpareInstances(scheduler, places.spare, step);
   order?.listen({
     room: places.offerAll,
     cancel(id) {
@@ -259,10 +258,13 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       return scheduler.waiting + (steps?.held ?? 0);
     },
     get running() {
-      return entries.size - self.waiting;
+      return entries.size - self.waiting - background.waiting;
+    },
+    get background() {
+      return background.waiting;
     },
     get pending() {
-      return self.waiting + behindOthers(batches.values());
+      return self.waiting + background.waiting + behindOthers(batches.values());
     },
     get sequences() {
       return listSequences(steps?.sessions.values() ?? [], scheduler.sessions ?? [], clock.nowUs());

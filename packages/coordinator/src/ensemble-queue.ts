@@ -202,6 +202,7 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
   return {
     entries: { [Symbol.iterator]: () => entries.values(), get: (id) => entries.get(id) },
     waiting: 0,
+    background: 0,
     pending: 0,
     oldestArrivedUs: undefined,
     levels: [],

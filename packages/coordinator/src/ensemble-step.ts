@@ -26,7 +26,7 @@ export function stepRequest(
   keep: readonly string[],
 ): CarriedRequest {
   const sequenceStep = request.sequenceStep ?? number;
-  const { trace } = request;
+  const { trace, background } = request;
   return {
     modelName: step.model,
     modelVersion: step.version,
@@ -41,6 +41,7 @@ export function stepRequest(
     inputs: [...inputs].map(([name, tensor]) => ({ ...tensor, name })),
     requestedOutputs: step.outputs.map(({ name }) => name),
     ...(trace === undefined ? {} : { trace }),
+    ...(background === true ? { background } : {}),
     inner: { keep, parent: { id, step: index } },
   };
 }

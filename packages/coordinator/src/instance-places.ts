@@ -44,6 +44,8 @@ export interface InstancePlaces {
   otherLeft(instance: InstanceKey): void;
   /** Gives the scheduler the places that the instance has by its depth. */
   offer(instance: InstanceKey): void;
+  /** Instances that run nothing and have a free place. */
+  spare(): readonly InstanceKey[];
   /** As `offer` for each instance, after the depth has changed. */
   offerAll(): void;
   /**
@@ -124,6 +126,13 @@ export function createInstancePlaces({
       offer(key);
     },
     offer,
+    spare() {
+      const idle: InstanceKey[] = [];
+      for (const [key, { known, draining, batches, others, places }] of instances) {
+        if (known && !draining && batches + others === 0 && places > 0) idle.push(key);
+      }
+      return idle;
+    },
     offerAll() {
       for (const key of [...instances.keys()]) offer(key);
     },

@@ -125,6 +125,7 @@ export function createIntake(parts: IntakeParts): Intake {
       coming: message.coming ?? 0,
       sequence: undefined,
       near: firstKeeper(request.inputs),
+      background: request.background === true,
       message,
       deadlineUs: message.msLeft > 0 ? arrivedUs + message.msLeft * 1000 : undefined,
       job,

@@ -227,7 +227,9 @@ export function hasSince({ versions }: OwnedModel, atUs: number): boolean {
 
 /** True where nothing is queued or running. */
 export function isIdle(model: OwnedModel): boolean {
-  return model.versions.every(({ queue }) => queue === undefined || queue.waiting + queue.running === 0);
+  return model.versions.every(
+    ({ queue }) => queue === undefined || queue.waiting + queue.background + queue.running === 0,
+  );
 }
 
 /** As `isIdle`, but steps that wait go to the next owner: they may wait for others, which are sent there. */

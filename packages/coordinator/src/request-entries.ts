@@ -31,7 +31,9 @@ export interface RequestEntries extends Iterable<Entry> {
   readonly size: number;
   /** Those in batches. */
   readonly running: number;
-  /** When the first that is queued arrived; undefined where none is. */
+  /** Of those: not in the background. */
+  readonly awaited: number;
+  /** When the first that is queued, and not in the background, arrived; undefined where none is. */
   readonly oldestArrivedUs: number | undefined;
   get(id: string): Entry | undefined;
   add(request: OwnedRequest): Entry;
@@ -60,6 +62,12 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
   /** No deadline among them is earlier. */
   let earliestUs = Number.POSITIVE_INFINITY;
   let running = 0;
+  let background = 0;
+
+  const count = ({ request }: Entry, change: 1 | -1) => {
+    running += change;
+    if (request.background === true) background += change;
+  };
 
   const noDeadline = (entry: Entry) => {
     if (entry.deadline === undefined) return;
@@ -83,11 +91,15 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
     get running() {
       return running;
     },
+    get awaited() {
+      return running - background;
+    },
     get size() {
       return entries.size;
     },
     get oldestArrivedUs() {
-      for (const { running, request } of entries.values()) if (!running) return request.arrivedUs;
+      for (const { running, request } of entries.values())
+        if (!running && request.background !== true) return request.arrivedUs;
       return undefined;
     },
     get: (id) => entries.get(id),
@@ -107,7 +119,7 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
       return entry;
     },
     queue(entry, late) {
-      if (entry.running) running--;
+      if (entry.running) count(entry, -1);
       entry.running = false;
       entry.batch = undefined;
       entry.elsewhere = undefined;
@@ -126,7 +138,7 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
       for (const { deadlineUs, pass } of all) if (deadlineUs < nowUs) pass();
     },
     run(entry, batch) {
-      if (!entry.running) running++;
+      if (!entry.running) count(entry, 1);
       entry.running = true;
       entry.batch = batch;
       order?.sent(entry.request.id);
@@ -138,7 +150,7 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
     },
     runElsewhere(entry, worker) {
       noteEvent(entry, clock.nowUs(), `${worker} runs it already, in another batch`);
-      if (!entry.running) running++;
+      if (!entry.running) count(entry, 1);
       entry.running = true;
       entry.elsewhere = worker;
       order?.sent(entry.request.id);
@@ -146,7 +158,7 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
     },
     forget(id) {
       const entry = entries.get(id);
-      if (entry?.running === true) running--;
+      if (entry?.running === true) count(entry, -1);
       if (entry !== undefined) noDeadline(entry);
       entries.delete(id);
       order?.ended(id);

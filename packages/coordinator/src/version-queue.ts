@@ -100,6 +100,8 @@ export interface HeldByWorker {
  */
 export interface VersionQueue {
   readonly waiting: number;
+  /** Lines of batches, and what is called for them, that wait beside those. */
+  readonly background: number;
   /** Requests in batches that workers hold. */
   readonly running: number;
   /** Accepted and not yet executing: waiting here, or in a worker behind another batch. */

@@ -31,6 +31,8 @@ export interface InferRequest<T = Tensor> {
   readonly trace?: string;
   /** Absent in what comes by a door. */
   readonly inner?: InnerCall;
+  /** A line of a batch, or called for one: it takes what instances have to spare. Absent for false, and in what comes by a door. */
+  readonly background?: boolean;
 }
 
 /** What a request says that the cluster makes itself: a step of an ensemble, or a call of a model. Its answer tells the times of its batch. */

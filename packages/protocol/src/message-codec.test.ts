@@ -70,6 +70,7 @@ const request: fc.Arbitrary<CarriedRequest> = fc.record(
     ...REQUEST_FIELDS,
     trace: text,
     inner: fc.record({ keep: names, parent: fc.record({ id: text, step: fc.integer() }) }),
+    background: fc.constant(true),
   },
   { requiredKeys: Object.keys(REQUEST_FIELDS) as (keyof typeof REQUEST_FIELDS)[] },
 );

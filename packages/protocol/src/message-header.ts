@@ -116,7 +116,7 @@ const correlationId: FrameReader<bigint | string> = (value, body) =>
   typeof value === 'string' ? value : long(value, body);
 
 // A step's number is the message's; what later builds add comes in frames of their own (wire-messages.ts).
-const request = record<Omit<CarriedRequest, 'sequenceStep' | 'trace' | 'inner'>>({
+const request = record<Omit<CarriedRequest, 'sequenceStep' | 'trace' | 'inner' | 'background'>>({
   modelName: text,
   modelVersion: text,
   id: text,

@@ -94,9 +94,11 @@ export function writeRequest(writer: MessageWriter, request: CarriedRequest): vo
   writeTensors(writer, request.inputs);
   writeNumber(writer, request.requestedOutputs.length);
   for (const name of request.requestedOutputs) writeText(writer, name);
-  if (request.trace !== undefined || request.inner !== undefined) {
+  const isBackground = request.background === true;
+  if (request.trace !== undefined || request.inner !== undefined || isBackground) {
     writeNullable(writer, request.trace, writeText);
     writeNullable(writer, request.inner, writeInner);
+    if (isBackground) writeFlag(writer, true);
   }
   closeBlock(writer, start);
 }
@@ -120,9 +122,16 @@ export function readRequest(reader: MessageReader): CarriedRequest {
   const isPlain = reader.offset === reader.end;
   const trace = isPlain ? null : readNullable(reader, readText);
   const inner = isPlain ? null : readNullable(reader, readInner);
+  // All but lines of batches end here.
+  const background = reader.offset < reader.end && readFlag(reader);
   leaveBlock(reader, outer);
   if (isPlain) return request;
-  return { ...request, ...(trace === null ? {} : { trace }), ...(inner === null ? {} : { inner }) };
+  return {
+    ...request,
+    ...(trace === null ? {} : { trace }),
+    ...(inner === null ? {} : { inner }),
+    ...(background ? { background } : {}),
+  };
 }
 
 function writeInner(writer: WireWriter, { keep, parent }: InnerCall): void {

@@ -1,6 +1,9 @@
 import { createQueueAndPlaces, decidesNothing } from './queue-and-places.ts';
 import { NO_POLICIES } from './queue-policy.ts';
-import type { Decision, QueuedRequest, Scheduler } from './schedule.ts';
+import type { Decision, InstanceKey, QueuedRequest, Scheduler } from './schedule.ts';
+
+/** Rows that no two requests fit into. */
+const ONE = 1;
 
 export interface DefaultSchedulerOptions {
   /** Requests that may wait; one more is refused. */
@@ -16,7 +19,7 @@ export function createDefaultScheduler<R extends QueuedRequest = QueuedRequest>(
   options: DefaultSchedulerOptions,
 ): Scheduler<R> {
   const waits = createQueueAndPlaces<R>({ policies: NO_POLICIES, queue_max: options.queue_max });
-  const { queue, instances } = waits;
+  const { queue, background, instances } = waits;
 
   const dispatch = () => {
     const decisions: Decision<R>[] = [];
@@ -29,11 +32,20 @@ export function createDefaultScheduler<R extends QueuedRequest = QueuedRequest>(
     return decisions;
   };
 
+  const spare = (instance: InstanceKey): Decision<R>[] => {
+    if (queue.length > 0 || background.length === 0 || !instances.takeOf(instance)) return [];
+    return [{ type: 'dispatch', instance, batch: background.form(ONE), reason: 'spare' }];
+  };
+
   return {
     get waiting() {
       return queue.length;
     },
+    get background() {
+      return background.length;
+    },
     step(event) {
+      if (event.type === 'instance-spare') return spare(event.instance);
       // What waits here waits for an instance: with one free the queue is empty.
       const refusal = waits.take(event);
       if (refusal !== undefined) return [refusal];

@@ -22,6 +22,8 @@ export interface DynamicBatcherOptions<R extends QueuedRequest = QueuedRequest> 
   readonly strategy?: BatchStrategy<R> | undefined;
   /** Whether a batch may go before its delay is over (eager-close.ts). */
   readonly eager?: boolean;
+  /** Whether background requests get rows that are left in batches of others. */
+  readonly fills?: boolean;
 }
 
 type Verdict =
@@ -49,6 +51,10 @@ const NO_LEVELS: readonly never[] = [];
  * Whoever's time in the queue is over is seen to first, at that time and not when an instance comes
  * free: it is refused, or stands back. Once dispatched no time-out applies any more.
  *
+ * Background requests wait apart, and nothing of the above looks at them. Where `fills` is set and no strategy says who
+ * goes together, they get the rows that a batch has left once it goes. Batches of their own go to instances that run
+ * nothing, of which one is left to those who wait.
+ *
  * Unlike Triton, a batch never grows past the largest preferred size while instances are busy, and
  * without a delay an instance waits for a moment where that fills its batch.
  */
@@ -58,7 +64,8 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   const fitting = options.preferred.filter((size) => size >= 1 && size <= options.rows_max);
   const rowsWanted = fitting.length === 0 ? options.rows_max : Math.max(...fitting);
   const waits = createQueueAndPlaces<R>(options);
-  const { queue, instances } = waits;
+  const { queue, background, instances } = waits;
+  const fills = options.fills === true && options.strategy === undefined;
   const sizes = { rows_wanted: rowsWanted, preferred: new Set(fitting) };
   const forming = createFormingBatch(queue, sizes, options.strategy);
   const returning = options.delay_us === 0 ? createReturningClients() : undefined;
@@ -134,9 +141,16 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       if (verdict.type === 'wait') return verdict.untilUs;
       const instance = instances.take(queue.head?.request.near);
       if (instance === undefined) break;
-      decisions.push({ type: 'dispatch', instance, batch: take(verdict.count), reason: verdict.reason });
+      const taken = take(verdict.count);
+      const batch = fills ? background.filled(taken, rowsWanted) : taken;
+      decisions.push({ type: 'dispatch', instance, batch, reason: verdict.reason });
     }
     return Number.POSITIVE_INFINITY;
+  };
+
+  const spare = ({ instance, others }: Extract<ScheduleEvent<R>, { type: 'instance-spare' }>): Decision<R>[] => {
+    if (background.length === 0 || (queue.length > 0 && others === 0) || !instances.takeOf(instance)) return [];
+    return [{ type: 'dispatch', instance, batch: background.form(rowsWanted, options.strategy), reason: 'spare' }];
   };
 
   const refuseExpired = (nowUs: number, decisions: Decision<R>[]) => {
@@ -149,15 +163,19 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
     get waiting() {
       return queue.length;
     },
+    get background() {
+      return background.length;
+    },
     get levels() {
       return tellsLevels ? queue.levels() : NO_LEVELS;
     },
     step(event, nowUs) {
+      if (event.type === 'instance-spare') return spare(event);
       const decisions: Decision<R>[] = [];
       if (decidesNothing(event)) {
-        waits.take(event);
-        hear(event, nowUs);
-        return decisions;
+        const refusal = waits.take(event);
+        if (event.type !== 'arrived') hear(event, nowUs);
+        return refusal === undefined ? decisions : [refusal];
       }
       if (event.type === 'time') wishedUs = Number.POSITIVE_INFINITY;
       // Before it comes in, since they no longer take up room.

@@ -15,6 +15,8 @@ export interface InstancePool {
    * is kept where.
    */
   take(near?: string): InstanceKey | undefined;
+  /** Takes a place of that one; false where it has none. */
+  takeOf(instance: InstanceKey): boolean;
 }
 
 interface Places {
@@ -27,6 +29,11 @@ export function createInstancePool(): InstancePool {
   const places = new Map<InstanceKey, Places>();
   let free = 0;
   let uses = 0;
+  const use = (place: Places) => {
+    place.free--;
+    place.usedAt = ++uses;
+    free--;
+  };
   return {
     get free() {
       return free;
@@ -60,12 +67,14 @@ export function createInstancePool(): InstancePool {
           bestPlace = place;
         }
       }
-      if (bestPlace !== undefined) {
-        bestPlace.free--;
-        bestPlace.usedAt = ++uses;
-        free--;
-      }
+      if (bestPlace !== undefined) use(bestPlace);
       return best;
+    },
+    takeOf(instance) {
+      const place = places.get(instance);
+      if (place === undefined || place.free === 0) return false;
+      use(place);
+      return true;
     },
   };
 }

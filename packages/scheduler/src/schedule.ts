@@ -40,6 +40,8 @@ export interface QueuedRequest {
   readonly sequence: SequenceStep | undefined;
   /** The worker that keeps tensors of it: of instances that are as free as each other, one there is taken. Undefined for none. */
   readonly near?: string | undefined;
+  /** Of bulk work: it takes what is to spare, and nobody waits for it. False, if left out; rules for sequences do not tell it apart. */
+  readonly background?: boolean;
 }
 
 /** An instance as the rules see it: `${worker}/${index}`. */
@@ -62,6 +64,11 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'cancelled'; readonly id: string }
   /** The instance can take one more batch. */
   | { readonly type: 'instance-free'; readonly instance: InstanceKey }
+  /**
+   * The instance runs nothing and has a free place; `others`: so many more are like it. Told after each event as long as
+   * background requests wait, of one instance after the other.
+   */
+  | { readonly type: 'instance-spare'; readonly instance: InstanceKey; readonly others: number }
   /** Forget the instance and all its free places. Sessions of which a step was sent keep its slots until they are over. */
   | { readonly type: 'instance-lost'; readonly instance: InstanceKey }
   /** No new sessions go there, and those that have its slots go on, until it is lost. May come before its first free place. */
@@ -111,7 +118,9 @@ export type CloseReason =
   /** The queue drains. */
   | 'drain'
   /** The model's own rule closed it. */
-  | 'strategy';
+  | 'strategy'
+  /** It is all background: its instance had nothing else to do. */
+  | 'spare';
 
 /** Why a rule ended a session: nothing came for it for too long; it waited for a slot for too long. */
 export type SessionClose = 'idle' | 'timeout';
@@ -156,8 +165,10 @@ export interface Scheduler<R extends QueuedRequest = QueuedRequest> {
   step(event: ScheduleEvent<R>, nowUs: number): readonly Decision<R>[];
   /** Which events about others, who may come, it has a use for: each costs a step. None, if left out. */
   readonly wants?: { readonly answered: boolean; readonly running: boolean };
-  /** Requests queued and not yet dispatched. */
+  /** Requests queued and not yet dispatched, but for those in the background. */
   readonly waiting: number;
+  /** Background requests queued and not yet dispatched. None, if left out. */
+  readonly background?: number;
   /** The last wish for a wake stands though nothing waits: sessions may get idle. False, if left out. */
   readonly needsWake?: boolean;
   /** Where there are levels or delayed requests: the levels in which somebody waits, from the highest on. Read when somebody looks. */

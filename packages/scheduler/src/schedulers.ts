@@ -1,4 +1,5 @@
 import {
+  bulkRule,
   closesEarly,
   isRateLimited,
   LIMITS,
@@ -88,6 +89,7 @@ export function createScheduler<R extends QueuedRequest = QueuedRequest>(
     policies,
     strategy: options.strategy,
     eager: closesEarly(config),
+    fills: bulkRule(config) === 'fill',
   });
 }
 

@@ -129,7 +129,18 @@ function innerCall(request: InferRequest, origins: readonly Origin[]): InferRequ
   const [first] = origins;
   const id = first?.batch.ids?.[first.position] ?? '';
   const parent = id === '' ? {} : { parent: { id, step: NO_STEP } };
-  return { ...request, ...(trace === undefined ? {} : { trace }), inner: { keep: [], ...parent } };
+  // One that somebody waits for makes the call theirs.
+  const background = origins.length > 0 && origins.every(({ batch, position }) => isBackground(batch, position));
+  return {
+    ...request,
+    ...(trace === undefined ? {} : { trace }),
+    ...(background ? { background } : {}),
+    inner: { keep: [], ...parent },
+  };
+}
+
+function isBackground({ requests }: InstanceBatch, position: number): boolean {
+  return requests[position]?.background === true;
 }
 
 /** Those that run. Batches run one after the other: the first one held runs, or is about to. */
