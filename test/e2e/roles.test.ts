@@ -86,6 +86,12 @@ describe('a role by itself', () => {
       /does not let this user read bull:\*.*extend its rule by ~bull:\*/,
     ],
     [
+      'a Redis that cannot keep a job through its own death',
+      () => ['gateway', urlFor('default'), '--jobs-fsync=always', ...ANY_PORTS.gateway],
+      3,
+      /--jobs-fsync=always: Redis at \S+ keeps no append-only file: set appendonly yes/,
+    ],
+    [
       'a Cluster and a job prefix without a hash tag',
       () => ['coordinator', SAMPLES, '--redis-url=redis://127.0.0.1:1,127.0.0.1:2'],
       2,

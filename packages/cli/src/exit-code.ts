@@ -19,7 +19,7 @@ export const EXIT_MEANINGS: readonly (readonly [status: number, meaning: string]
   [EXIT_CODE.usage, 'bad command line, variable or options file'],
   [
     EXIT_CODE.redis,
-    'the Redis cannot be used: not reached, login or permission refused, too old, or it may evict keys',
+    'the Redis cannot be used: not reached, login or permission refused, too old, it may evict keys, or it cannot keep jobs as --jobs-fsync asks',
   ],
   [EXIT_CODE.repository, 'a repository cannot be read, or a model failed to load (see --exit-on-error)'],
   // 128 and SIGKILL's number, as a shell reports it.

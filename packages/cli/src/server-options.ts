@@ -85,6 +85,7 @@ export function serverOptions(
     backendConfig: backendSettings(options.backendConfig),
     ...(options.redisUrl === '' ? { privateRedis: { dataDirectory: options.dataDir, searchPath } } : { redis }),
     jobPrefix: options.jobPrefix,
+    jobsFsync: options.jobsFsync,
     lane: options.lane,
     timeScale: options.timeScale,
     ...(options.workerModels.length === 0 ? {} : { workerModels: options.workerModels }),

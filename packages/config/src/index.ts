@@ -27,7 +27,16 @@ export {
   modelSignature,
   type TensorSignature,
 } from './model-signature.ts';
-export { backendSettings, DEFAULTS, metricsAddress, type Options, TIME_SCALE_MAX, TIME_SCALE_MIN } from './options.ts';
+export {
+  backendSettings,
+  DEFAULTS,
+  JOBS_FSYNC,
+  type JobsFsync,
+  metricsAddress,
+  type Options,
+  TIME_SCALE_MAX,
+  TIME_SCALE_MIN,
+} from './options.ts';
 export {
   CACHE_ANSWER_MS_MAX,
   CACHE_TTL_S_MAX,

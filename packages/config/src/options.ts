@@ -35,12 +35,16 @@ export const DEFAULTS = {
   model_load_threads: 4,
   redis_prefix: 'nereid',
   job_prefix: 'bull',
+  jobs_fsync: 'everysec',
   data_dir: './.nereid',
   time_scale: 1,
   blob_dir: '/dev/shm',
 } as const;
 
 const PORT_MAX = 65_535;
+export const JOBS_FSYNC = ['everysec', 'always'] as const;
+/** How safe an accepted job is from the death of its Redis (docs/redis.md). */
+export type JobsFsync = (typeof JOBS_FSYNC)[number];
 /** Node's timers take no longer delay. */
 const EXIT_TIMEOUT_S_MAX = 2_000_000;
 /** Below this the margins of leases are shorter than a pause for garbage. */
@@ -200,6 +204,15 @@ export const optionsSchema = z.strictObject({
       allowed: 'a text without blanks',
       description:
         "BullMQ's prefix of the job queues; `%m` stands for the model. In a Redis Cluster it must hold a hash tag, e.g. `{bull-%m}`.",
+    }),
+  jobsFsync: z
+    .enum(JOBS_FSYNC)
+    .default(DEFAULTS.jobs_fsync)
+    .register(flagMetas, {
+      ...redis,
+      roles: JOB_ROLES,
+      description:
+        'What an accepted job survives: `everysec` the death of any process but Redis, and an ordered restart of Redis; `always` its kill too, since a job is on disk before its 202. docs/redis.md says what each can lose.',
     }),
   allowEvictingRedis: z
     .boolean()

@@ -3,6 +3,7 @@ import {
   CACHE_TTL_S_MAX,
   GRPC_COMPRESSION_LEVELS,
   HOST_POLICY_FORM,
+  JOBS_FSYNC,
   LIMITS,
   readHostPolicies,
   TIME_SCALE_MAX,
@@ -94,8 +95,9 @@ function checkHardware({ hostPolicy, cudaVisibleDevices }: ServerOptions): void 
   }
 }
 
-function checkCluster({ redis, privateRedis, lane, timeScale, workerModels }: ServerOptions): void {
+function checkCluster({ redis, privateRedis, jobsFsync, lane, timeScale, workerModels }: ServerOptions): void {
   if (redis !== undefined && !isTexts([redis?.url])) throw wrong('redis', 'an object with a url');
+  if (jobsFsync !== undefined && !JOBS_FSYNC.includes(jobsFsync)) throw wrong('jobsFsync', "'everysec' or 'always'");
   if (lane !== undefined && !LANES.includes(lane)) throw wrong('lane', "'auto' or 'redis'");
   if (lane === 'redis' && redis === undefined && privateRedis === undefined) {
     throw wrong('lane', "'auto' where neither redis nor privateRedis is given");

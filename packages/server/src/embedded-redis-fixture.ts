@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import type { JobsFsync } from '@nereid/config';
 import { createLog, systemClock } from '@nereid/runtime';
 import { openDataDirectory } from './data-directory.ts';
 import { type EmbeddedRedis, startEmbeddedRedis } from './embedded-redis.ts';
@@ -19,7 +20,7 @@ export interface Held {
 }
 
 /** A private Redis on a data directory of its own, in this process. */
-export async function holdRedis(path: string): Promise<Held> {
+export async function holdRedis(path: string, fsync: JobsFsync = 'everysec'): Promise<Held> {
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(String((JSON.parse(line) as { msg: unknown }).msg)) };
   const dataDirectory = await openDataDirectory(path);
@@ -29,6 +30,7 @@ export async function holdRedis(path: string): Promise<Held> {
       log: createLog({ level: 'info', destination }),
       clock,
       searchPath: process.env.PATH ?? '',
+      fsync,
     });
     if (redis === undefined) throw new Error('these tests need a redis-server on PATH');
     return {
@@ -84,6 +86,7 @@ export async function startHolder(path: string): Promise<Holder> {
       log: createLog({ level: 'silent' }),
       clock: systemClock(),
       searchPath: process.env.PATH,
+      fsync: 'everysec',
     });
     process.stdin.on('end', () => process.exit(1)).resume();
     process.stdout.write(JSON.stringify({ url: redis.url, pid: redis.pid }));`;

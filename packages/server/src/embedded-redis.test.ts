@@ -68,6 +68,12 @@ describe('a start', () => {
     expect(lines).toEqual([expect.stringMatching(/^private Redis started: Redis \d/), 'private Redis stopped']);
   });
 
+  it('syncs its file before each answer where that is asked for', async () => {
+    const one = await holdRedis(path, 'always');
+    held.push(one);
+    expect(await one.ask('CONFIG', 'GET', 'appendfsync')).toEqual(['appendfsync', 'always']);
+  });
+
   it('finds the data of the run before', async () => {
     const first = await hold();
     await first.ask('SET', 'key', 'value');
@@ -92,6 +98,7 @@ describe('a start', () => {
       log: createLog({ level: 'silent' }),
       clock: systemClock(),
       searchPath: '',
+      fsync: 'everysec',
     });
     expect(started).toEqual({ redis: undefined, hint: expect.stringContaining('apt-get install redis-server') });
     await dataDirectory.close();
@@ -140,6 +147,15 @@ describe('the Redis of a process that was killed', () => {
     expect(await now.ask('GET', 'key')).toBe('value');
     await now.close();
     expect(runs(before.redisPid)).toBe(false);
+  });
+
+  it('is told when to sync its file', async () => {
+    const before = await holder();
+    await before.killHard();
+    const now = await holdRedis(path, 'always');
+    held.push(now);
+    expect(now.redis.pid).toBe(before.redisPid);
+    expect(await now.ask('CONFIG', 'GET', 'appendfsync')).toEqual(['appendfsync', 'always']);
   });
 
   it('is adopted also where its socket is among the temporary files', async () => {

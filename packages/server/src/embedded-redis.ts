@@ -1,3 +1,4 @@
+import type { JobsFsync } from '@nereid/config';
 import { type Clock, type Log, pause } from '@nereid/runtime';
 import type { DataDirectory } from './data-directory.ts';
 import { findRedisBinary } from './redis-binary.ts';
@@ -26,6 +27,7 @@ export interface EmbeddedRedisOptions {
   readonly clock: Clock;
   /** Where the program is looked for: a PATH. */
   readonly searchPath: string;
+  readonly fsync: JobsFsync;
 }
 
 const RESTART_PAUSE_MS_MIN = 100;
@@ -40,8 +42,8 @@ const STABLE_MS = 60_000;
  * do, where it does not start.
  */
 export async function startEmbeddedRedis(options: EmbeddedRedisOptions): Promise<StartedRedis> {
-  const { dataDirectory, log, clock, searchPath } = options;
-  const parts: RedisParts = { place: await openRedisPlace(dataDirectory, log), log, clock };
+  const { dataDirectory, log, clock, searchPath, fsync } = options;
+  const parts: RedisParts = { place: await openRedisPlace(dataDirectory, log), fsync, log, clock };
   const launch = async (signal?: AbortSignal): Promise<RedisProcess | string> => {
     const found = await findRedisBinary(searchPath);
     if (!found.ok) return found.hint;

@@ -1,12 +1,14 @@
-import { DEFAULTS, hasHashTag } from '@nereid/config';
+import { DEFAULTS, hasHashTag, type JobsFsync } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import {
   checkJobKeys,
+  checkJobsDurability,
   checkRedis,
   connectRedis,
   createJobQueues,
   type JobQueues,
+  type JobsDurability,
   type RedisConnector,
   type Timing,
 } from '@nereid/transport';
@@ -24,6 +26,7 @@ export interface OpenedJobs {
 
 export interface JobsParts {
   readonly prefix: string | undefined;
+  readonly fsync: JobsFsync;
   readonly clock: Clock;
   readonly log: Log;
   readonly timing: Timing;
@@ -42,12 +45,15 @@ export async function openClusterJobs(connector: RedisConnector, parts: JobsPart
     const text = "jobPrefix needs a hash tag where Redis is a Cluster, e.g. '{bull-%m}'";
     throw new NereidError('INVALID_ARG', text, { field: 'jobPrefix' });
   }
+  let durability: JobsDurability;
   try {
     await checkJobKeys(connector, prefix);
+    durability = await checkJobsDurability(connector, parts.fsync);
   } catch (failure) {
     throw redisUnusable(failure);
   }
-  const queues = jobQueues(connector, parts);
+  for (const warning of durability.warnings) parts.log.warn(warning);
+  const queues = jobQueues(connector, parts, durability.waits);
   return { queues, hint: undefined, close: () => queues.close() };
 }
 
@@ -70,7 +76,8 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
     const connector = connectRedis(redis.url, { name: 'serve' });
     stops.push(async () => connector.close());
     await checkRedis(connector, { allowEvicting: false, prefix: DEFAULTS.redis_prefix });
-    const queues = jobQueues(connector, parts);
+    // Our own syncs as we have told it to.
+    const queues = jobQueues(connector, parts, false);
     stops.push(() => queues.close());
     return { queues, hint: undefined, close };
   } catch (failure) {
@@ -81,6 +88,10 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
   }
 }
 
-function jobQueues(connector: RedisConnector, { prefix, clock, log, timing }: JobsParts): JobQueues {
-  return createJobQueues({ connector, timing, clock, log, ...(prefix === undefined ? {} : { prefix }) });
+function jobQueues(
+  connector: RedisConnector,
+  { prefix, clock, log, timing }: JobsParts,
+  waitsForDisk: boolean,
+): JobQueues {
+  return createJobQueues({ connector, timing, clock, log, waitsForDisk, ...(prefix === undefined ? {} : { prefix }) });
 }

@@ -1,3 +1,4 @@
+import type { JobsFsync } from '@nereid/config';
 import type { Clock, Log } from '@nereid/runtime';
 import { openDataDirectory } from './data-directory.ts';
 import { startEmbeddedRedis } from './embedded-redis.ts';
@@ -14,11 +15,11 @@ export interface PrivateRedis {
 /** Throws UNAVAILABLE where the directory or its Redis cannot be used. */
 export async function openPrivateRedis(
   { dataDirectory: folder, searchPath }: PrivateRedisOptions,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  { clock, log, fsync }: { readonly clock: Clock; readonly log: Log; readonly fsync: JobsFsync },
 ): Promise<PrivateRedis> {
   const dataDirectory = await openDataDirectory(folder);
   try {
-    const { redis, hint } = await startEmbeddedRedis({ dataDirectory, log, clock, searchPath });
+    const { redis, hint } = await startEmbeddedRedis({ dataDirectory, log, clock, searchPath, fsync });
     return {
       url: redis?.url,
       hint,

@@ -112,13 +112,13 @@ async function addResponses(
 
 /** The private Redis, where a server by itself is to send its messages through one; its jobs are there too then. */
 async function laneRedis(
-  { lane, privateRedis }: ServerOptions,
+  { lane, privateRedis, jobsFsync: fsync = DEFAULTS.jobs_fsync }: ServerOptions,
   parts: { readonly clock: Clock; readonly log: Log; readonly lifecycle: Lifecycle },
 ): Promise<RedisOptions | undefined> {
   if (lane !== 'redis' || privateRedis === undefined) return undefined;
   const { url, hint } = await parts.lifecycle.add(
     'private Redis',
-    () => openPrivateRedis(privateRedis, parts),
+    () => openPrivateRedis(privateRedis, { ...parts, fsync }),
     (redis) => redis.close(),
   );
   if (url !== undefined) return { url };

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { open, readFile } from 'node:fs/promises';
+import type { JobsFsync } from '@nereid/config';
 import { NereidError, thrownText } from '@nereid/protocol';
 import { type Clock, type Log, pause, settledWithin } from '@nereid/runtime';
 import { isCertain, isRunning, type ProcessIdentity, pidOf, processIdentity } from './process-identity.ts';
@@ -19,6 +20,8 @@ export interface RedisProcess {
 
 export interface RedisParts {
   readonly place: RedisPlace;
+  /** When its append-only file is made sure of. */
+  readonly fsync: JobsFsync;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -39,15 +42,15 @@ const LOG_TAIL_CHARACTERS = 4_096;
  */
 export const WAIT_THEN_SERVE = 'umask 077; read -r go && exec "$0" "$@" </dev/null';
 
-/** No TCP port; each write in the append-only file within a second; full memory refuses and deletes nothing. */
-function serverArguments({ folder, socket }: RedisPlace): readonly string[] {
+/** No TCP port; each write in the append-only file as `fsync` says; full memory refuses and deletes nothing. */
+function serverArguments({ folder, socket }: RedisPlace, fsync: JobsFsync): readonly string[] {
   const settings: readonly (readonly [string, string])[] = [
     ['--port', '0'],
     ['--unixsocket', socket],
     ['--unixsocketperm', '600'],
     ['--dir', folder],
     ['--appendonly', 'yes'],
-    ['--appendfsync', 'everysec'],
+    ['--appendfsync', fsync],
     ['--save', ''],
     ['--maxmemory-policy', 'noeviction'],
     ['--daemonize', 'no'],
@@ -66,7 +69,7 @@ export async function spawnRedis(parts: RedisParts, binary: RedisBinary, signal?
   let child: ChildProcess;
   let ended: Promise<string>;
   try {
-    child = spawn('/bin/sh', ['-c', WAIT_THEN_SERVE, binary.file, ...serverArguments(place)], {
+    child = spawn('/bin/sh', ['-c', WAIT_THEN_SERVE, binary.file, ...serverArguments(place, parts.fsync)], {
       cwd: place.folder,
       detached: true,
       stdio: ['pipe', output.fd, output.fd],
@@ -110,6 +113,7 @@ export async function adoptRedis(parts: RedisParts): Promise<RedisProcess | unde
   const redis = toProcess(record.process, record.socket, untilGone(record.process, parts.clock));
   if (await isOurs(redis, parts)) {
     await untilReady(redis, parts);
+    await setFsync(redis, parts);
     return redis;
   }
   if (!isCertain(record.process)) {
@@ -120,6 +124,15 @@ export async function adoptRedis(parts: RedisParts): Promise<RedisProcess | unde
   parts.log.warn({ pid: redis.pid }, 'the Redis of an earlier start does not answer: ending it');
   await endRedis(redis, parts);
   return undefined;
+}
+
+/** The start that it goes on for may ask for another than the one that it was begun by. */
+async function setFsync(redis: RedisProcess, parts: RedisParts): Promise<void> {
+  const answer = await ask(redis.socket, ['CONFIG', 'SET', 'appendfsync', parts.fsync], parts);
+  if (answer.ok) return;
+  throw unusable(
+    `the private Redis of an earlier start does not take appendfsync ${parts.fsync} (${answer.error ?? 'no answer'}): end the process ${redis.pid}`,
+  );
 }
 
 /**

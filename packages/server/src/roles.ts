@@ -53,7 +53,8 @@ export interface Shared {
 export function addJobs({ lifecycle, connector, shared }: ProcessParts, options: ServerOptions): Promise<OpenedJobs> {
   const { clock, log } = shared;
   const times = shared.timing ?? timing(options.timeScale ?? DEFAULTS.time_scale);
-  const parts = { prefix: options.jobPrefix, clock, log, timing: times };
+  const fsync = options.jobsFsync ?? DEFAULTS.jobs_fsync;
+  const parts = { prefix: options.jobPrefix, fsync, clock, log, timing: times };
   return lifecycle.add(
     'jobs',
     () => (connector === undefined ? openPrivateJobs(options.privateRedis, parts) : openClusterJobs(connector, parts)),

@@ -1,4 +1,4 @@
-import type { CacheConfig, GRPC_COMPRESSION_LEVELS, ResourceLimit, TraceConfig } from '@nereid/config';
+import type { CacheConfig, GRPC_COMPRESSION_LEVELS, JobsFsync, ResourceLimit, TraceConfig } from '@nereid/config';
 import type { ConnectionRules } from '@nereid/gateway';
 import type { Log, LogControl } from '@nereid/runtime';
 
@@ -97,6 +97,8 @@ export interface ServerOptions {
   readonly privateRedis?: PrivateRedisOptions;
   /** BullMQ's key prefix of the job queues, `bull` by default; `%m` stands for the model. */
   readonly jobPrefix?: string;
+  /** What an accepted job survives: `always` also a kill of its Redis; `everysec` by default. */
+  readonly jobsFsync?: JobsFsync;
   /** `redis` sends through Redis also what stays in this process; needs `redis` or `privateRedis`. */
   readonly lane?: 'auto' | 'redis';
   /** Stretches leases, heartbeats and sweeps together, 1 by default. */

@@ -2,6 +2,7 @@ import { errorInfo, NereidError } from '@nereid/protocol';
 import { answeredWithin, type Clock, type Log, pause } from '@nereid/runtime';
 import { type Job, Queue, Worker } from 'bullmq';
 import type { JobQueues, NewJob, StoredJob, TakeOptions } from './jobs.ts';
+import { createSyncedAdds, type SyncedAdds } from './jobs-add.ts';
 import { createJobChanges } from './jobs-changes.ts';
 import { createDeliveries } from './jobs-deliveries.ts';
 import { createEventRoom } from './jobs-event-room.ts';
@@ -24,6 +25,8 @@ export interface JobQueuesOptions {
   readonly connector: RedisConnector;
   /** BullMQ's key prefix; `%m` stands for the model. `bull`, BullMQ's own, by default. */
   readonly prefix?: string;
+  /** An add waits until it is on Redis' disk, by WAITAOF (`checkJobsDurability` says whether it has to). */
+  readonly waitsForDisk?: boolean;
   readonly timing: Timing;
   readonly clock: Clock;
   readonly log: Log;
@@ -56,6 +59,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const { connector, timing, clock, log, prefix = PREFIX } = options;
   const queues = new Map<string, Queue>();
   let connection: RedisConnection | undefined;
+  let synced: SyncedAdds | undefined;
   let stalled: StalledCheck | undefined;
   let holdWrites = () => {};
   let closing: Promise<void> | undefined;
@@ -149,6 +153,11 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     client: () => connected().client,
     together: !connector.cluster,
   });
+  const addSynced = async (model: string, job: NewJob) => {
+    synced ??= createSyncedAdds({ connector, log, queueOf });
+    await synced.connection.ready();
+    return synced.run(model, (queue) => addJob(queue, job));
+  };
 
   const commands = () => {
     const { client } = connected();
@@ -158,6 +167,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 
   const shutDown = async () => {
     await waits.close();
+    await synced?.close();
     await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
     queues.clear();
     connection?.close();
@@ -172,7 +182,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     wait: (model, id, waitMs, signal) => waits.wait(model, id, waitMs, false, signal),
     waitOutcome: (model, id, waitMs, signal) => waits.wait(model, id, waitMs, true, signal),
     async add(model, job) {
-      await ask(() => opened(model).add(JOB_NAME, job.data, jobOptions(job)));
+      await ask(() => (options.waitsForDisk ? addSynced(model, job) : addJob(opened(model), job)));
     },
     list: createJobList({ ask, client: commands, opened }),
     place: (model, id) => ask(() => jobPlace(commands(), opened(model), id)),
@@ -239,6 +249,10 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       return waits.size;
     },
   };
+}
+
+function addJob(queue: Queue, job: NewJob): Promise<unknown> {
+  return queue.add(JOB_NAME, job.data, jobOptions(job));
 }
 
 function jobOptions(job: NewJob) {

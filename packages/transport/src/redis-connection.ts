@@ -11,6 +11,8 @@ const CONNECT_MS_MAX = 5_000;
 const SILENCE_MS_MAX = 10_000;
 /** The longest wait that a blocking command may ask for. */
 export const BLOCKING_S_MAX = 5;
+/** The longest wait for its disk; shorter than any caller waits for an answer. */
+export const REDIS_SYNC_MS_MAX = 4_000;
 /** While Redis reads its data set it answers nothing but INFO; asked again after this. */
 const LOADING_LOOK_MS = 100;
 /** Redis breaks the connection of who sends a longer value (its proto-max-bulk-len). */
