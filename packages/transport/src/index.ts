@@ -7,6 +7,7 @@ export type {
   JobCounts,
   JobListing,
   JobListPlace,
+  JobNews,
   JobQueues,
   JobState,
   JobTaker,

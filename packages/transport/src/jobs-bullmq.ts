@@ -5,18 +5,21 @@ import type { JobQueues, NewJob, StoredJob, TakeOptions } from './jobs.ts';
 import { createSyncedAdds, type SyncedAdds } from './jobs-add.ts';
 import { createJobChanges } from './jobs-changes.ts';
 import { createDeliveries } from './jobs-deliveries.ts';
+import { readEventPage } from './jobs-event-page.ts';
 import { createEventRoom } from './jobs-event-room.ts';
 import { openJobEvents } from './jobs-events.ts';
+import { createJobFollow } from './jobs-follow.ts';
 import { withFollowUps } from './jobs-follow-ups.ts';
 import { createJobKeys } from './jobs-keys.ts';
 import { createDeadLetters } from './jobs-letters.ts';
 import { createJobList } from './jobs-list.ts';
+import { createJobListeners } from './jobs-listeners.ts';
 import { jobQueueName, jobQueuePrefix, type QueueKind } from './jobs-names.ts';
 import { jobPlace } from './jobs-places.ts';
 import { ALONG_PARTS, createStalledCheck, type StalledCheck } from './jobs-stalled.ts';
 import { hasResult, isOver, jobState, storedJob } from './jobs-stored.ts';
 import { createJobTaker } from './jobs-taker.ts';
-import { createJobWaits } from './jobs-waits.ts';
+import { createJobWait } from './jobs-waits.ts';
 import type { RedisConnection, RedisConnector } from './redis-connection.ts';
 import type { Timing } from './timing.ts';
 import { createTurnWrites } from './turn-writes.ts';
@@ -70,7 +73,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       connection = connector.connect('jobs');
       holdWrites = createTurnWrites(connection.client);
       connection.watch((event) => {
-        if (event === 'lost') waits.reopen();
+        if (event === 'lost') listeners.reopen();
       });
     }
     return connection;
@@ -134,13 +137,17 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       return job && storedJob(model, id, state, job);
     });
 
-  const waits = createJobWaits({
-    clock,
+  const listeners = createJobListeners({
     log,
     listen: (model, idle) => openJobEvents({ clock, log, client: connected().client, queue: queueOf(model), idle }),
+  });
+  const wait = createJobWait({ clock, listeners, ask, read, find });
+  const follow = createJobFollow({
+    clock,
+    listeners,
     ask,
-    read,
-    find,
+    find: (model, id) => find(model, id),
+    page: (model, id, start) => readEventPage(connected().client, opened(model).toKey('events'), id, start),
   });
 
   const letters = createDeadLetters({ clock, ask, jobs: opened, letters: (model) => opened(model, 'dead') });
@@ -166,7 +173,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   };
 
   const shutDown = async () => {
-    await waits.close();
+    await listeners.close();
     await synced?.close();
     await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
     queues.clear();
@@ -179,8 +186,9 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     deliveries,
     queue: (model) => queueOf(model),
     find: (model, id) => find(model, id),
-    wait: (model, id, waitMs, signal) => waits.wait(model, id, waitMs, false, signal),
-    waitOutcome: (model, id, waitMs, signal) => waits.wait(model, id, waitMs, true, signal),
+    wait: (model, id, waitMs, signal) => wait(model, id, waitMs, false, signal),
+    waitOutcome: (model, id, waitMs, signal) => wait(model, id, waitMs, true, signal),
+    follow,
     async add(model, job) {
       await ask(() => (options.waitsForDisk ? addSynced(model, job) : addJob(opened(model), job)));
     },
@@ -246,7 +254,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       return closing;
     },
     get waiters() {
-      return waits.size;
+      return listeners.size;
     },
   };
 }

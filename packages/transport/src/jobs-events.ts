@@ -25,9 +25,13 @@ export interface JobEvents {
    * to stop.
    */
   listen(id: string, ended: (end: JobEnd | undefined) => void): () => void;
+  /** Calls back with the id of each event of that job that may tell something new. Returns how to stop. */
+  follow(id: string, heard: (event: string) => void): () => void;
   close(): Promise<void>;
 }
 
+/** Of BullMQ's events those that change what can be told of a job. */
+const NEWS = ['waiting', 'delayed', 'active', 'progress', 'completed', 'failed', 'removed'] as const;
 /** A queue's connection is kept so long after its last waiter. */
 const LINGER_MS = 10_000;
 /** Below what counts as a dead connection, see redis-connection.ts. */
@@ -43,7 +47,8 @@ const CLOSE_MS_MAX = 1_000;
  */
 export async function openJobEvents(parts: JobEventsParts): Promise<JobEvents> {
   const { clock, log, client, queue } = parts;
-  const listeners = new Map<string, Set<(end: JobEnd | undefined) => void>>();
+  const listeners = createById<JobEnd | undefined>();
+  const followers = createById<string>();
   let linger: Timer | undefined;
   let closing: Promise<void> | undefined;
 
@@ -56,9 +61,7 @@ export async function openJobEvents(parts: JobEventsParts): Promise<JobEvents> {
     blockingTimeout: BLOCK_MS,
   });
 
-  const tell = (jobId: string, end: JobEnd | undefined) => {
-    for (const ended of listeners.get(jobId) ?? []) ended(end);
-  };
+  const tell = listeners.tell;
   /** One from before the opening may be of an earlier run of the job. */
   const isNew = (atMs: number) => atMs >= openedMs;
   events.on('completed', ({ jobId, returnvalue }, event) => {
@@ -70,6 +73,9 @@ export async function openJobEvents(parts: JobEventsParts): Promise<JobEvents> {
     tell(jobId, isNew(atMs) ? { state: 'failed', failedReason, atMs } : undefined);
   });
   events.on('removed', ({ jobId }) => tell(jobId, undefined));
+  for (const name of NEWS) {
+    events.on(name, ({ jobId }: { readonly jobId: string }, event: string) => followers.tell(jobId, event));
+  }
   events.on('error', (error) => log.debug({ err: error, queue: queue.name }, 'events of a job queue'));
 
   const lingerOn = () => {
@@ -84,22 +90,19 @@ export async function openJobEvents(parts: JobEventsParts): Promise<JobEvents> {
     await settledWithin(closed, CLOSE_MS_MAX, clock);
   };
 
+  /** Those who listen keep the connection. */
+  const lasting = (stop: () => void) => {
+    linger?.cancel();
+    linger = undefined;
+    return () => {
+      stop();
+      if (listeners.size === 0 && followers.size === 0 && closing === undefined && linger === undefined) lingerOn();
+    };
+  };
+
   return {
-    listen(id, ended) {
-      linger?.cancel();
-      linger = undefined;
-      const own = (end: JobEnd | undefined) => ended(end);
-      const waiting = listeners.get(id);
-      if (waiting === undefined) listeners.set(id, new Set([own]));
-      else waiting.add(own);
-      return () => {
-        const all = listeners.get(id);
-        all?.delete(own);
-        if (all?.size !== 0) return;
-        listeners.delete(id);
-        if (listeners.size === 0 && closing === undefined) lingerOn();
-      };
-    },
+    listen: (id, ended) => lasting(listeners.add(id, ended)),
+    follow: (id, heard) => lasting(followers.add(id, heard)),
     close() {
       closing ??= shutDown();
       return closing;
@@ -107,7 +110,37 @@ export async function openJobEvents(parts: JobEventsParts): Promise<JobEvents> {
   };
 }
 
+interface ById<T> {
+  add(id: string, call: (value: T) => void): () => void;
+  tell(id: string, value: T): void;
+  readonly size: number;
+}
+
+/** Callbacks by job. */
+function createById<T>(): ById<T> {
+  const calls = new Map<string, Set<(value: T) => void>>();
+  return {
+    add(id, call) {
+      const own = (value: T) => call(value);
+      const known = calls.get(id);
+      if (known === undefined) calls.set(id, new Set([own]));
+      else known.add(own);
+      return () => {
+        const all = calls.get(id);
+        all?.delete(own);
+        if (all?.size === 0) calls.delete(id);
+      };
+    },
+    tell(id, value) {
+      for (const call of calls.get(id) ?? []) call(value);
+    },
+    get size() {
+      return calls.size;
+    },
+  };
+}
+
 /** An event's id begins with Redis' time, in milliseconds. */
-function eventMs(event: string): number {
+export function eventMs(event: string): number {
   return Number(event.slice(0, event.indexOf('-')));
 }

@@ -36,6 +36,27 @@ export interface StoredJob {
   readonly attemptsMax: number;
 }
 
+/**
+ * News of a job. Events' ids rise: `after` one of them, what follows is told, by whichever process.
+ *
+ * `unknown`: there is no such job. `quiet`: nothing for a while; also the first, where nothing is to be told yet.
+ * `present`: how the job is now, where the events before are no longer kept. `state`: it came to that state. `progress`:
+ * as whoever runs it tells it. `end`: it is over, as it is now; `job` is undefined where it is deleted with its end.
+ */
+export type JobNews =
+  | { readonly kind: 'unknown' | 'quiet' }
+  | { readonly kind: 'present'; readonly job: StoredJob }
+  | { readonly kind: 'state'; readonly event: string; readonly state: JobState; readonly atMs: number }
+  | { readonly kind: 'progress'; readonly event: string; readonly progress: unknown }
+  | {
+      readonly kind: 'end';
+      /** Undefined where its event is no longer kept. */
+      readonly event: string | undefined;
+      readonly job: StoredJob | undefined;
+      /** As its event says; undefined where it was removed. */
+      readonly state: JobState | undefined;
+    };
+
 export interface NewJob {
   /** Chosen by the caller, so that an add whose answer was lost can be repeated. No colon in it, not only digits. */
   readonly id: string;
@@ -117,6 +138,12 @@ export interface JobQueues {
   place(model: string, id: string): Promise<number | undefined>;
   readonly changes: JobChanges;
   readonly keys: JobKeys;
+  /**
+   * What becomes of a job, from its beginning or after an earlier event, until it is over: see JobNews. Ends at once
+   * where there is nothing to tell after that event. Rejects with UNAVAILABLE where Redis does not answer at the
+   * beginning, or too many wait; goes on when Redis comes back later.
+   */
+  follow(model: string, id: string, after: string | undefined, signal: AbortSignal): AsyncIterableIterator<JobNews>;
   /** The rows of the job's log, the newest first; none where there is no such job. */
   notes(model: string, id: string): Promise<readonly string[]>;
   counts(model: string): Promise<JobCounts>;
