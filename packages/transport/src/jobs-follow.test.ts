@@ -180,12 +180,13 @@ describe('a job is followed', () => {
 
   test('until it is removed', async () => {
     await add('A');
-    const news = read('A');
-    await expect.poll(() => queues.waiters).toBe(1);
+    const told = await read('A', undefined, quiet);
+    expect(told.map(word)).toEqual(['waiting', 'quiet']);
+    const rest = read('A', eventOf(told[0]));
     const queue = new Queue(queues.queue(model).name, { connection: redis });
     cleanups.push(() => queue.close());
     await queue.remove('A');
-    expect((await news).map(word).filter((each) => each !== 'quiet')).toEqual(['waiting', 'end gone undefined']);
+    expect((await rest).map(word).filter((each) => each !== 'quiet')).toEqual(['end gone undefined']);
   });
 
   test('which is deleted with its end: as its event says', async () => {
