@@ -86,6 +86,7 @@ export function serverOptions(
     ...(options.redisUrl === '' ? { privateRedis: { dataDirectory: options.dataDir, searchPath } } : { redis }),
     jobPrefix: options.jobPrefix,
     jobsFsync: options.jobsFsync,
+    jobScripts: env.NEREID_JOBS_SCRIPTS !== 'off',
     lane: options.lane,
     timeScale: options.timeScale,
     ...(options.workerModels.length === 0 ? {} : { workerModels: options.workerModels }),

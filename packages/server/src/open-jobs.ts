@@ -8,6 +8,7 @@ import {
   connectRedis,
   createJobQueues,
   type JobQueues,
+  type JobQueuesOptions,
   type JobsDurability,
   type RedisConnector,
   type Timing,
@@ -27,6 +28,8 @@ export interface OpenedJobs {
 export interface JobsParts {
   readonly prefix: string | undefined;
   readonly fsync: JobsFsync;
+  /** False: BullMQ's public API alone. */
+  readonly scripts: boolean;
   readonly clock: Clock;
   readonly log: Log;
   readonly timing: Timing;
@@ -53,7 +56,7 @@ export async function openClusterJobs(connector: RedisConnector, parts: JobsPart
     throw redisUnusable(failure);
   }
   for (const warning of durability.warnings) parts.log.warn(warning);
-  const queues = jobQueues(connector, parts, durability.waits);
+  const queues = jobQueues(connector, parts, { waitsForDisk: durability.waits });
   return { queues, hint: undefined, close: () => queues.close() };
 }
 
@@ -76,8 +79,8 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
     const connector = connectRedis(redis.url, { name: 'serve' });
     stops.push(async () => connector.close());
     await checkRedis(connector, { allowEvicting: false, prefix: DEFAULTS.redis_prefix });
-    // Our own syncs as we have told it to.
-    const queues = jobQueues(connector, parts, false);
+    // Our own syncs as we have told it to, and no other process takes jobs there.
+    const queues = jobQueues(connector, parts, { waitsForDisk: false, alone: true });
     stops.push(() => queues.close());
     return { queues, hint: undefined, close };
   } catch (failure) {
@@ -90,8 +93,9 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
 
 function jobQueues(
   connector: RedisConnector,
-  { prefix, clock, log, timing }: JobsParts,
-  waitsForDisk: boolean,
+  { prefix, clock, log, timing, scripts }: JobsParts,
+  how: Pick<JobQueuesOptions, 'waitsForDisk' | 'alone'>,
 ): JobQueues {
-  return createJobQueues({ connector, timing, clock, log, waitsForDisk, ...(prefix === undefined ? {} : { prefix }) });
+  const given = prefix === undefined ? {} : { prefix };
+  return createJobQueues({ connector, timing, clock, log, scripts, ...how, ...given });
 }

@@ -54,7 +54,8 @@ export function addJobs({ lifecycle, connector, shared }: ProcessParts, options:
   const { clock, log } = shared;
   const times = shared.timing ?? timing(options.timeScale ?? DEFAULTS.time_scale);
   const fsync = options.jobsFsync ?? DEFAULTS.jobs_fsync;
-  const parts = { prefix: options.jobPrefix, fsync, clock, log, timing: times };
+  const scripts = options.jobScripts !== false;
+  const parts = { prefix: options.jobPrefix, fsync, scripts, clock, log, timing: times };
   return lifecycle.add(
     'jobs',
     () => (connector === undefined ? openPrivateJobs(options.privateRedis, parts) : openClusterJobs(connector, parts)),

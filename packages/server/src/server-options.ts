@@ -99,6 +99,8 @@ export interface ServerOptions {
   readonly jobPrefix?: string;
   /** What an accepted job survives: `always` also a kill of its Redis; `everysec` by default. */
   readonly jobsFsync?: JobsFsync;
+  /** False: jobs go by BullMQ's public API alone, not by our own scripts; for tests. */
+  readonly jobScripts?: boolean;
   /** `redis` sends through Redis also what stays in this process; needs `redis` or `privateRedis`. */
   readonly lane?: 'auto' | 'redis';
   /** Stretches leases, heartbeats and sweeps together, 1 by default. */

@@ -1,7 +1,7 @@
 import { createLog, systemClock } from '@nereid/runtime';
 import { Queue, QueueEvents } from 'bullmq';
 import { Redis } from 'ioredis';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test as once } from 'vitest';
 import type { JobQueues, JobTaker, NewJob, TakenJob, TakeOptions } from './jobs.ts';
 import { createJobQueues } from './jobs-bullmq.ts';
 import { connectRedis, type RedisConnector } from './redis-connection.ts';
@@ -31,6 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 beforeEach(() => {
+  scripts = true;
   models++;
   model = `m${models}`;
 });
@@ -39,12 +40,25 @@ afterEach(async () => {
   cleanups = [];
 });
 
+/** Our scripts, or BullMQ's public API. */
+let scripts = true;
+
+/** With both. */
+function test(name: string, body: () => Promise<void>): void {
+  for (const way of [true, false]) {
+    once(`${name} (${way ? 'our scripts' : "BullMQ's public API"})`, async () => {
+      scripts = way;
+      await body();
+    });
+  }
+}
+
 function openQueues(
   name = 'gateway:1',
 ): JobQueues & { readonly clock: ReturnType<typeof systemClock>; readonly connector: RedisConnector } {
   const clock = systemClock();
   const connector = connectRedis(server.url, { name });
-  const queues = createJobQueues({ connector, timing: timing(SCALE), clock, log });
+  const queues = createJobQueues({ connector, timing: timing(SCALE), clock, log, scripts });
   cleanups.push(async () => {
     await queues.close();
     connector.close();
@@ -279,7 +293,7 @@ test('closing puts held jobs back at once', async () => {
 });
 
 describe('waiting for a job', () => {
-  test('ends with the job', async () => {
+  once('ends with the job', async () => {
     const queues = openQueues();
     await queues.add(model, JOB);
     const waiting = queues.wait(model, 'A1', 20_000);
@@ -289,7 +303,7 @@ describe('waiting for a job', () => {
     expect(await waiting).toMatchObject({ state: 'completed', result: 7 });
   });
 
-  test('ends at once for one that is over, and for none', async () => {
+  once('ends at once for one that is over, and for none', async () => {
     const queues = openQueues();
     await queues.add(model, JOB);
     const { taker, arrived } = take(queues);
@@ -299,7 +313,7 @@ describe('waiting for a job', () => {
     expect(await queues.wait(model, 'A2', 20_000)).toBeUndefined();
   });
 
-  test('for its outcome alone takes that from the event, and does not read the job again', async () => {
+  once('for its outcome alone takes that from the event, and does not read the job again', async () => {
     const queues = openQueues();
     await queues.add(model, JOB);
     await queues.add(model, { ...JOB, id: 'A2' });
@@ -324,7 +338,7 @@ describe('waiting for a job', () => {
     expect(await queues.wait(model, 'A1', 30)).toMatchObject({ state: 'waiting' });
   });
 
-  test('for its outcome alone finds one that is over, whatever its result', async () => {
+  once('for its outcome alone finds one that is over, whatever its result', async () => {
     const queues = openQueues();
     const { taker, arrived } = take(queues);
     for (const [index, result] of [7, null, { y: 2 }].entries()) {
@@ -341,7 +355,7 @@ describe('waiting for a job', () => {
     expect(await queues.waitOutcome(model, 'none', 20_000)).toBeUndefined();
   });
 
-  test('ends with its time, with its caller and with the queues', async () => {
+  once('ends with its time, with its caller and with the queues', async () => {
     const queues = openQueues();
     await queues.add(model, JOB);
     expect(await queues.wait(model, 'A1', 30)).toMatchObject({ state: 'waiting' });
@@ -356,23 +370,26 @@ describe('waiting for a job', () => {
     expect(queues.waiters).toBe(0);
   });
 
-  test('goes on by itself when its connections break, without the 5 s for which BullMQ then hears nothing', async () => {
-    const queues = openQueues();
-    const { taker, arrived } = take(queues);
-    await queues.add(model, JOB);
-    await arrived(1);
-    const waited = queues.wait(model, 'A1', 60_000);
-    const admin = new Redis({ path: server.socket });
-    cleanups.push(() => admin.disconnect());
-    const listening = async () => /cmd=xread/.test(String(await admin.client('LIST')));
-    await expect.poll(listening).toBe(true);
-    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-    await expect.poll(listening, { timeout: 4_000 }).toBe(true);
-    await taker.complete('A1', 'late');
-    expect(await waited).toMatchObject({ state: 'completed', result: 'late' });
-  });
+  once(
+    'goes on by itself when its connections break, without the 5 s for which BullMQ then hears nothing',
+    async () => {
+      const queues = openQueues();
+      const { taker, arrived } = take(queues);
+      await queues.add(model, JOB);
+      await arrived(1);
+      const waited = queues.wait(model, 'A1', 60_000);
+      const admin = new Redis({ path: server.socket });
+      cleanups.push(() => admin.disconnect());
+      const listening = async () => /cmd=xread/.test(String(await admin.client('LIST')));
+      await expect.poll(listening).toBe(true);
+      await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      await expect.poll(listening, { timeout: 4_000 }).toBe(true);
+      await taker.complete('A1', 'late');
+      expect(await waited).toMatchObject({ state: 'completed', result: 'late' });
+    },
+  );
 
-  test('misses none of 1,000 short jobs (BC-127)', async () => {
+  once('misses none of 1,000 short jobs (BC-127)', async () => {
     const queues = openQueues();
     const taking: Taking = take(queues, {
       room: () => 64 - taking.taker.held,
@@ -421,7 +438,7 @@ test('without Redis a caller is told, and jobs go on once it is back', async () 
   const own = await startRedisServer(['--appendonly', 'yes', '--appendfsync', 'always']);
   const clock = systemClock();
   const connector = connectRedis(own.url, { name: 'gateway:1' });
-  const queues = createJobQueues({ connector, timing: timing(SCALE), clock, log });
+  const queues = createJobQueues({ connector, timing: timing(SCALE), clock, log, scripts });
   try {
     await queues.add(model, JOB);
     const results: string[] = [];

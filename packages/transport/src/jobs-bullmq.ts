@@ -16,7 +16,9 @@ import { createJobList } from './jobs-list.ts';
 import { createJobListeners } from './jobs-listeners.ts';
 import { jobQueueName, jobQueuePrefix, type QueueKind } from './jobs-names.ts';
 import { jobPlace } from './jobs-places.ts';
-import { ALONG_PARTS, createStalledCheck, type StalledCheck } from './jobs-stalled.ts';
+import { createScriptMover } from './jobs-script-mover.ts';
+import { createJobScripts, type JobScripts } from './jobs-scripts.ts';
+import { ALONG_PARTS, createStalledCheck, type StalledCheck, type StalledQueue } from './jobs-stalled.ts';
 import { hasResult, isOver, jobState, storedJob } from './jobs-stored.ts';
 import { createJobTaker } from './jobs-taker.ts';
 import { createJobWait } from './jobs-waits.ts';
@@ -30,6 +32,10 @@ export interface JobQueuesOptions {
   readonly prefix?: string;
   /** An add waits until it is on Redis' disk, by WAITAOF (`checkJobsDurability` says whether it has to). */
   readonly waitsForDisk?: boolean;
+  /** This process alone takes jobs from this Redis, so whatever another has taken is a dead one's. */
+  readonly alone?: boolean;
+  /** False: by BullMQ's public API alone; by our own scripts where they fit the installed BullMQ by default. */
+  readonly scripts?: boolean;
   readonly timing: Timing;
   readonly clock: Clock;
   readonly log: Log;
@@ -57,13 +63,14 @@ const NOTES_READ_MAX = 64;
 /** A blocking wait for jobs, in seconds. */
 const BLOCK_S = 5;
 
-/** Jobs in BullMQ, by its public API alone. Dials at first use. */
+/** Jobs in BullMQ. Dials at first use. */
 export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const { connector, timing, clock, log, prefix = PREFIX } = options;
   const queues = new Map<string, Queue>();
   let connection: RedisConnection | undefined;
   let synced: SyncedAdds | undefined;
   let stalled: StalledCheck | undefined;
+  let scripts: JobScripts | undefined;
   let holdWrites = () => {};
   let closing: Promise<void> | undefined;
 
@@ -71,7 +78,9 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     if (closing !== undefined) throw new NereidError('UNAVAILABLE', 'the job queues are closed');
     if (connection === undefined) {
       connection = connector.connect('jobs');
-      holdWrites = createTurnWrites(connection.client);
+      const { client } = connection;
+      holdWrites = createTurnWrites(client);
+      if (options.scripts !== false) scripts = createJobScripts({ client, log, alone: options.alone === true });
       connection.watch((event) => {
         if (event === 'lost') listeners.reopen();
       });
@@ -232,10 +241,13 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
         everyMs: timing.job_stalled_ms,
       });
       const { add: checkStalled } = stalled;
+      const script = scripts;
+      const lockMs = timing.job_lock_ms;
       const eventsGrew = createEventRoom(client, opened(model).toKey('events'));
       const make = (options: TakeOptions) =>
         createJobTaker({
-          checkStalled,
+          checkStalled: (from) => checkStalled(script === undefined ? from : stalledInOrder(from, script)),
+          mover: script && ((parts) => createScriptMover({ ...parts, scripts: script, lockMs, by: options.by })),
           eventsGrew,
           clock,
           log,
@@ -243,7 +255,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
           worker,
           ready,
           holdWrites,
-          lockMs: timing.job_lock_ms,
+          lockMs,
           options,
         });
       const readJob = (id: string) => ask(() => read(model, id));
@@ -261,6 +273,13 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 
 function addJob(queue: Queue, job: NewJob): Promise<unknown> {
   return queue.add(JOB_NAME, job.data, jobOptions(job));
+}
+
+function stalledInOrder(worker: Worker, scripts: JobScripts): StalledQueue {
+  return {
+    toKey: (type) => worker.toKey(type),
+    backend: { moveStalledJobsToWait: async () => [...(await scripts.stalled(worker))] },
+  };
 }
 
 function jobOptions(job: NewJob) {

@@ -1,0 +1,183 @@
+import type { Clock, Log } from '@nereid/runtime';
+import { Job, UnrecoverableError, type Worker } from 'bullmq';
+import type { TakenJob } from './jobs.ts';
+import { unservedBackoff } from './jobs-retry.ts';
+
+/** A job that was taken, under a lock. */
+export interface MovedJob extends TakenJob {
+  readonly token: string;
+  /** Why it is to fail without being run, as where a child of it has failed. */
+  readonly deferredFailure: string | undefined;
+  /** As BullMQ has it. Rejects with a `JobRefusal` where it is gone. */
+  bull(): Promise<Job>;
+}
+
+/** What was asked for by one take, and how many came; fewer where there are no more. */
+export interface Taken {
+  readonly asked: number;
+  readonly found: number;
+}
+
+/**
+ * Moves a queue's jobs. One by BullMQ's public API (here) and one by our own scripts (jobs-script-mover.ts) do the same.
+ * What ends a job rejects with an error with a numeric `code` where the job is not held under its token (any more), with
+ * another where Redis did not answer, and then may be repeated. Jobs that were taken are given to `arrived`.
+ */
+export interface JobMover {
+  /** Once, before anything is taken. May be repeated where it rejects. */
+  begin(): Promise<void>;
+  /** Those that are there now, no more than there is room for. */
+  take(room: number): Promise<Taken>;
+  /** Resolves once there may be more, or after some seconds. False where it has looked itself, and there are none. */
+  wait(): Promise<boolean>;
+  complete(job: MovedJob, result: unknown, note?: string): Promise<void>;
+  /** `retry`: as its attempts and backoff say. */
+  fail(job: MovedJob, reason: string, retry: boolean, note?: string): Promise<void>;
+  /** After that time. Of those put back in one turn, the first is the first to be taken again. */
+  putBack(job: MovedJob, delayMs: number): Promise<void>;
+}
+
+export interface JobMoverParts {
+  readonly worker: Worker;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Its name, for logs. */
+  readonly queue: string;
+  /** Called before commands of which there may be more in this turn: they go together. */
+  readonly holdWrites: () => void;
+  /** `<owner>:<epoch>`. */
+  readonly token: () => string;
+  readonly arrived: (job: MovedJob) => void;
+  /** How many more jobs would be taken now. */
+  readonly room: () => number;
+  /** Waits so long, or until there may be something to do. */
+  readonly pause: (ms: number) => Promise<void>;
+}
+
+/** Redis' answer that the job is not ours to end, by the number that BullMQ's scripts give it. */
+export class JobRefusal extends Error {
+  readonly code: number;
+  constructor(code: number) {
+    super(`refused with ${code}`);
+    this.code = code;
+  }
+}
+
+/** BullMQ's scripts refuse with a number: no such job, not its lock, not running. */
+export function isRefusal(error: unknown): boolean {
+  return typeof (error as { readonly code?: unknown }).code === 'number';
+}
+
+/** Jobs that are asked for at a time, at most. */
+export const TAKES_AT_ONCE_MAX = 16;
+/** Rows of a job's log; its producer may write some too. */
+export const NOTES_MAX = 64;
+/** Waits for jobs that end at once (a rate limit, a marker of a delayed job) are not repeated sooner. */
+export const EMPTY_PAUSE_MS = 20;
+/** Milliseconds below which a wait counts as none. */
+export const EMPTY_WAIT_MS = 5;
+
+/** By BullMQ's public API: one command for each job and move. */
+export function createApiMover(parts: JobMoverParts): JobMover {
+  const { worker, clock } = parts;
+  const noted = new WeakSet<MovedJob>();
+  let backs: (() => void)[] = [];
+  /** So many are asked for at a time, while as many as were asked for are there. */
+  let likely = 1;
+  /** Waits since the last job that ended at once with none. */
+  let emptyWaits = 0;
+
+  const arrived = (job: Job, token: string) => {
+    const { id, data, timestamp, attemptsStarted, deferredFailure } = job;
+    if (id === undefined) return;
+    const bull = async () => job;
+    parts.arrived({ id, data, createdMs: timestamp, starts: attemptsStarted, token, deferredFailure, bull });
+  };
+
+  const putBackAll = () => {
+    const some = backs.reverse();
+    backs = [];
+    parts.holdWrites();
+    for (const back of some) back();
+  };
+
+  return {
+    async begin() {},
+    async take(room) {
+      const token = parts.token();
+      const asked = Math.min(room, likely);
+      parts.holdWrites();
+      const jobs = await Promise.all(
+        Array.from({ length: asked }, () => worker.getNextJob(token, { block: false }) as Promise<Job | undefined>),
+      );
+      const came = jobs.filter((job) => job !== undefined);
+      if (came.length > 0) emptyWaits = 0;
+      for (const job of came) arrived(job, token);
+      const found = came.length;
+      likely = found === asked ? Math.min(likely * 2, TAKES_AT_ONCE_MAX) : Math.max(1, found);
+      return { asked, found };
+    },
+    async wait() {
+      const token = parts.token();
+      const askedUs = clock.nowUs();
+      const job = (await worker.getNextJob(token)) as Job | undefined;
+      if (job !== undefined) arrived(job, token);
+      // Each job that is taken leaves a marker that there may be more, and the next wait ends with that.
+      const isEmpty = job === undefined && clock.nowUs() - askedUs < EMPTY_WAIT_MS * 1000;
+      emptyWaits = isEmpty ? emptyWaits + 1 : 0;
+      if (emptyWaits > 1) await parts.pause(EMPTY_PAUSE_MS);
+      return job !== undefined;
+    },
+    async complete(moved, result, note) {
+      const job = await moved.bull();
+      // A repeated end finds its note there.
+      if (note !== undefined && !noted.has(moved)) putDown(parts, moved.id, note);
+      noted.add(moved);
+      parts.holdWrites();
+      await job.moveToCompleted(result, moved.token, false);
+    },
+    fail(job, reason, retry, note) {
+      const first = noted.has(job) ? undefined : note;
+      noted.add(job);
+      return failByApi(parts, job, reason, retry, first);
+    },
+    async putBack(moved, delayMs) {
+      const job = await moved.bull();
+      if (delayMs > 0) {
+        parts.holdWrites();
+        await job.moveToDelayed(clock.wallMs() + delayMs, moved.token);
+        return;
+      }
+      await new Promise<void>((resolve, reject) => {
+        backs.push(() => void job.moveToWait(moved.token).then(() => resolve(), reject));
+        if (backs.length === 1) setImmediate(putBackAll);
+      });
+    },
+  };
+}
+
+/** With the command that ends the job, before it: a note that gets lost is not worth a wait. */
+function putDown({ worker, holdWrites, log, queue }: JobMoverParts, id: string, note: string): void {
+  holdWrites();
+  Job.addJobLog(worker, id, note, NOTES_MAX).catch((error) =>
+    log.debug({ queue, err: error, job: id }, 'job note lost'),
+  );
+}
+
+export async function failByApi(
+  parts: JobMoverParts,
+  moved: MovedJob,
+  reason: string,
+  retry: boolean,
+  note?: string,
+): Promise<void> {
+  const job = await moved.bull();
+  if (note !== undefined) putDown(parts, moved.id, note);
+  const unknown = unservedBackoff(job);
+  const text = retry && unknown !== undefined ? `${reason} (not retried: backoff '${unknown}' is not served)` : reason;
+  const error = retry && unknown === undefined ? new Error(text) : new UnrecoverableError(text);
+  // Where it was made is of no use to whoever reads the job.
+  error.stack = '';
+  parts.holdWrites();
+  await job.moveToFailed(error, moved.token, false);
+}
