@@ -164,7 +164,7 @@ function startHttp({ transport, directory }: Cluster, queues: JobQueues): HttpSe
     log,
     limits: LIMITS,
   });
-  const jobs = createJobs({ queues, directory, clock });
+  const jobs = createJobs({ queues, directory, clock, gateway });
   const http = createHttpServer({
     gateway,
     services: servicesFixture(directory),

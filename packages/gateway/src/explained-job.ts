@@ -17,6 +17,11 @@ export async function explainedJob(jobs: Jobs, publicId: string): Promise<Stored
   return { job: jobJson(job), runs: rows.flatMap(readRun) };
 }
 
+/** The newest run among the rows of a job's log, the newest first. */
+export function lastRun(rows: readonly string[]): ExplainedRunJson | undefined {
+  return rows.flatMap(readRun)[0];
+}
+
 function jobJson(job: StoredJob): ExplainedJobJson {
   const { model, id, state, attemptsMade, createdMs, startedMs, finishedMs, failedReason } = job;
   const time = (ms: number) => new Date(ms).toISOString();

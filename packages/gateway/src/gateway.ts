@@ -86,6 +86,8 @@ export interface Gateway {
   model(name: string, version?: string): ModelLookup;
   /** A door has refused a request that did not come here; gives it a token in `mark`. */
   refused(mark: CallMark, request: UnreadRequest, error: ErrorInfo): void;
+  /** Tells the model's owner, if there is one, that the job is cancelled. */
+  cancelJob(model: string, id: string): void;
   readonly statistics: Statistics;
   readonly sequences: Sequences;
   readonly explain: Explain;
@@ -212,6 +214,10 @@ export function createGateway(options: GatewayOptions): Gateway {
     ready: () => !stopping && (options.strictReadiness === false || (isCoordinated() && models.allReady())),
     modelReady: (name, version) => !stopping && models.ready(name, version),
     model: (name, version = '') => models.find(name, version),
+    cancelJob(model, id) {
+      const owner = closed ? undefined : directory.owner(model)?.owner;
+      if (owner !== undefined) mailbox.send(owner, { kind: 'cancel_job', model, id });
+    },
     statistics,
     sequences,
     explain,

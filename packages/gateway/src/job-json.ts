@@ -1,32 +1,53 @@
 /** A job as clients see it. */
-import { parseFailedReason } from '@nereid/protocol';
+import { type ErrorInfo, JOB_CANCELLED, parseFailedReason } from '@nereid/protocol';
 import { publicJobId, type StoredJob } from '@nereid/transport';
+import { jobTagsOf, publicState } from './job-state.ts';
 import { type JobExpiry, jobVersion, requestIdOf } from './jobs.ts';
 
 export function jobUrl({ model, id }: StoredJob): string {
   return `/v2/jobs/${publicJobId(model, id)}`;
 }
 
+/** What only some answers tell of a job. */
+export interface JobDetails {
+  /** Waiting jobs that would be taken before it. */
+  readonly position?: number | undefined;
+  /** Of the batch that it ran in last. */
+  readonly worker?: string | undefined;
+  readonly batchSize?: number | undefined;
+}
+
 /** What is not known is absent: JSON leaves undefined members out. */
-export function jobJson(job: StoredJob, expiry: JobExpiry | undefined) {
-  const failure = job.state === 'failed' ? parseFailedReason(job.failedReason ?? '') : undefined;
+export function jobJson(job: StoredJob, expiry: JobExpiry | undefined, details: JobDetails = {}) {
+  const state = publicState(job, expiry);
+  const failure = failureOf(job, state === 'cancelled');
+  const tags = jobTagsOf(job);
   const version = jobVersion(job);
   const requestId = requestIdOf(job);
   return {
     id: publicJobId(job.model, job.id),
     model_name: job.model,
     model_version: version === '' ? undefined : version,
-    state: expiry?.over === true ? 'expired' : job.state,
+    state,
     created_at: time(job.createdMs),
     started_at: time(job.startedMs),
     finished_at: time(job.finishedMs),
     attempts_made: job.attemptsMade,
     attempts_max: job.attemptsMax,
+    position: details.position,
+    tags: tags.length === 0 ? undefined : tags,
     error: failure === undefined ? undefined : { code: failure.code, message: failure.message },
     result_url: `${jobUrl(job)}/result`,
     expires_at: time(expiry?.atMs),
+    batch_size: details.batchSize,
+    worker: details.worker,
     request_id: requestId === '' ? undefined : requestId,
   };
+}
+
+function failureOf({ state, failedReason }: StoredJob, isCancelled: boolean): ErrorInfo | undefined {
+  if (state === 'failed') return parseFailedReason(failedReason ?? '');
+  return isCancelled ? JOB_CANCELLED : undefined;
 }
 
 /** RFC 3339, UTC. */

@@ -8,6 +8,8 @@ import {
   encodeJobData,
   errorInfo,
   type InferResponse,
+  isJobCancelled,
+  JOB_CANCELLED,
   jobStep,
   modelNotFound,
   noVersions,
@@ -18,11 +20,15 @@ import {
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import { type Directory, type JobQueues, newJobId, parsePublicJobId, type StoredJob } from '@nereid/transport';
+import type { Gateway } from './gateway.ts';
+import { createJobEnds, type JobEnds } from './job-ends.ts';
+import { createJobPages, type JobPage, type JobPageQuery } from './job-pages.ts';
 
 export interface JobsParts {
   readonly queues: JobQueues;
   readonly directory: Directory<ModelRecord>;
   readonly clock: Clock;
+  readonly gateway: Pick<Gateway, 'cancelJob'>;
 }
 
 /** Of what Redis holds; it was let in by narrower ones. */
@@ -42,12 +48,28 @@ export interface JobWishes {
   readonly attempts: number;
   /** How long its result can be asked for. */
   readonly resultTtlS: number;
+  readonly tags: readonly string[];
 }
 
-export const JOB_DEFAULTS: JobWishes = { priority: 100, delayMs: 0, deadlineMs: 0, attempts: 3, resultTtlS: 3_600 };
+/** A client's own key of a submission: the same one twice is one job. */
+export interface SubmissionKey {
+  readonly text: string;
+  /** Of all that was submitted with it. */
+  readonly requestHash: string;
+}
+
+export const JOB_DEFAULTS: JobWishes = {
+  priority: 100,
+  delayMs: 0,
+  deadlineMs: 0,
+  attempts: 3,
+  resultTtlS: 3_600,
+  tags: [],
+};
 
 export type Submitted =
-  | { readonly ok: true; readonly job: StoredJob }
+  /** `known`: its key was used before, for this job. */
+  | { readonly ok: true; readonly job: StoredJob; readonly known: boolean }
   | { readonly ok: false; readonly error: ErrorInfo };
 
 /** The model's signature, if a job for it can be taken. */
@@ -72,13 +94,21 @@ export interface JobExpiry {
 }
 
 /** Jobs as clients see them; the same checks as for a request that is waited for. */
-export interface Jobs {
+export interface Jobs extends JobEnds {
   /** Jobs are taken for a model whose config is known, also while no worker holds it. */
   model(name: string, version: string): JobModel;
   /** Checks the request, then resolves once Redis has the job. Rejects with UNAVAILABLE where that does not answer, INVALID_ARG for a wrong number of a step. */
-  submit(decoded: DecodedRequest, signature: ModelSignature, wishes: JobWishes): Promise<Submitted>;
+  submit(
+    decoded: DecodedRequest,
+    signature: ModelSignature,
+    wishes: JobWishes,
+    key?: SubmissionKey,
+  ): Promise<Submitted>;
   /** By its public id; waits so long for its end. */
   find(publicId: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined>;
+  list(query: JobPageQuery): Promise<JobPage>;
+  /** How many waiting jobs would be taken before it, undefined where that is not known. */
+  place(job: StoredJob): Promise<number | undefined>;
   result(publicId: string, waitMs: number, signal?: AbortSignal): Promise<JobResult>;
   /** The rows of the job's log, the newest first. */
   notes(publicId: string): Promise<readonly string[]>;
@@ -88,7 +118,7 @@ export interface Jobs {
   queue(model: string): { readonly name: string; readonly prefix: string; readonly url: string };
 }
 
-export function createJobs({ queues, directory, clock }: JobsParts): Jobs {
+export function createJobs({ queues, directory, clock, gateway }: JobsParts): Jobs {
   const find = async (publicId: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined> => {
     const known = parsePublicJobId(publicId);
     if (known === undefined) return undefined;
@@ -109,12 +139,19 @@ export function createJobs({ queues, directory, clock }: JobsParts): Jobs {
         return completed(job);
       case 'failed':
         return { state: 'failed', error: parseFailedReason(job.failedReason ?? ''), requestId: requestIdOf(job) };
+      case 'running':
+        return { state: 'pending', job };
       default:
+        // Nothing will run of one that is marked before it is taken.
+        if (isJobCancelled(job.data)) return { state: 'failed', error: JOB_CANCELLED, requestId: requestIdOf(job) };
         return { state: 'pending', job };
     }
   };
 
   return {
+    ...createJobEnds({ queues, clock, cancelJob: gateway.cancelJob }),
+    list: createJobPages({ queues, directory, expiry }),
+    place: ({ model, id }) => queues.place(model, id),
     find,
     async notes(publicId) {
       const known = parsePublicJobId(publicId);
@@ -128,18 +165,23 @@ export function createJobs({ queues, directory, clock }: JobsParts): Jobs {
       if (error !== undefined) return { ok: false, error };
       return { ok: true, signature: modelSignature(record.config) };
     },
-    async submit(decoded, signature, wishes) {
+    async submit(decoded, signature, wishes, key) {
       const { request, index: sequenceIndex } = jobStep(decoded.request, undefined);
       const error = checkRequest(signature, request);
       if (error !== null) return { ok: false, error };
-      const { priority, delayMs, attempts, resultTtlS, deadlineMs } = wishes;
+      const { priority, delayMs, attempts, resultTtlS, deadlineMs, tags } = wishes;
       const createdMs = clock.wallMs();
-      const id = newJobId(createdMs);
       // Base64 keeps each bit of each output, whichever form the client then asks for.
-      const settings = { respond: 'b64', deadlineMs, resultTtlS, sequenceIndex } as const;
+      const settings = { respond: 'b64', deadlineMs, resultTtlS, sequenceIndex, tags } as const;
       const data = encodeJobData({ ...decoded, request }, settings);
-      await queues.add(request.modelName, { id, createdMs, data, priority, delayMs, attempts, resultTtlS });
-      return { ok: true, job: newJob(request.modelName, id, data, wishes, createdMs) };
+      const { modelName } = request;
+      const add = async (id: string) => {
+        await queues.add(modelName, { id, createdMs, data, priority, delayMs, attempts, resultTtlS });
+        return newJob(modelName, id, data, wishes, createdMs);
+      };
+      const ownId = newJobId(createdMs);
+      if (key === undefined) return { ok: true, job: await add(ownId), known: false };
+      return submitKeyed(queues, modelName, { id: ownId, key, add });
     },
     async result(publicId, waitMs, signal) {
       const known = parsePublicJobId(publicId);
@@ -152,6 +194,41 @@ export function createJobs({ queues, directory, clock }: JobsParts): Jobs {
     },
     queue: (model) => ({ ...queues.queue(model), url: queues.url }),
   };
+}
+
+interface KeyedSubmission {
+  /** Of the job, unless the key stands for another. */
+  readonly id: string;
+  readonly key: SubmissionKey;
+  readonly add: (id: string) => Promise<StoredJob>;
+}
+
+/**
+ * One job for one key, at whichever gateways it comes: the key is bound to an id before the add, so that who finds it
+ * bound, but not yet added, adds that same id, which BullMQ takes once. From then on it is never added again.
+ */
+async function submitKeyed(queues: JobQueues, model: string, { id, key, add }: KeyedSubmission): Promise<Submitted> {
+  const { text, requestHash } = key;
+  const claim = await queues.keys.claim(model, text, { id, requestHash });
+  if (claim.requestHash !== requestHash) return { ok: false, error: keyTaken(text) };
+  const isKnown = claim.id !== id;
+  if (claim.added !== true) {
+    const job = await add(claim.id);
+    await queues.keys.added(model, text, claim);
+    if (!isKnown) return { ok: true, job, known: false };
+  }
+  const job = await queues.find(model, claim.id);
+  return job === undefined ? { ok: false, error: keyedJobGone(text) } : { ok: true, job, known: isKnown };
+}
+
+function keyTaken(key: string): ErrorInfo {
+  const message = `Idempotency-Key '${key}' was used for another request in the last 24 h; use a new key`;
+  return { code: 'ALREADY_EXISTS', message, field: 'Idempotency-Key' };
+}
+
+function keyedJobGone(key: string): ErrorInfo {
+  const message = `the job of Idempotency-Key '${key}' is over, and its result is not kept any more; use a new key to run it again`;
+  return { code: 'NOT_FOUND', message, field: 'Idempotency-Key', reason: 'expired' };
 }
 
 /** Why no job can be taken for the version, '' for any. A version that is not loaded at the moment is one. */

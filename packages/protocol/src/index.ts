@@ -86,6 +86,7 @@ export {
   isJobCancelled,
   type JobRespond,
   type JobSettings,
+  jobTags,
 } from './job-data.ts';
 export { isJsonObject, type JsonObject } from './job-json.ts';
 export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';

@@ -169,7 +169,7 @@ export async function addHttp(
       services,
       clock,
       log,
-      ...(queues === undefined ? {} : { jobs: createJobs({ queues, directory, clock }) }),
+      ...(queues === undefined ? {} : { jobs: createJobs({ queues, directory, clock, gateway }) }),
       serverId: options.id ?? DEFAULTS.server_id,
       version: packageVersion(import.meta.url),
       address: http.address ?? DEFAULTS.address,

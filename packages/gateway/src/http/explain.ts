@@ -5,7 +5,7 @@ import { explainedRequests } from '../explained-requests.ts';
 import type { Gateway } from '../gateway.ts';
 import type { Jobs } from '../jobs.ts';
 import { sendJson } from './errors.ts';
-import type { JobsContext } from './jobs.ts';
+import type { JobsContext } from './jobs-answer.ts';
 import { sendOwnError } from './jobs-error.ts';
 
 /** Requests of one answer, where its caller does not say, and at most. */

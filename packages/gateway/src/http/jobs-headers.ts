@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { NereidError } from '@nereid/protocol';
+import { jobTags, NereidError } from '@nereid/protocol';
 import { JOB_DEFAULTS, type JobWishes } from '../jobs.ts';
 
+const TAG = 'Nereid-Tag';
 const PRIORITY_MAX = 1_000;
 const ATTEMPTS_MAX = 100;
 const DAYS_30_S = 2_592_000;
@@ -10,7 +11,7 @@ const YEAR_MS = 31_536_000_000;
 export const WAIT_MS_MAX = 60_000;
 
 /** Headers of jobs that this version does not honour: one who sends them relies on them. */
-const NOT_SERVED = ['Idempotency-Key', 'Nereid-Webhook', 'Nereid-Tag'];
+const NOT_SERVED = ['Nereid-Webhook'];
 
 /** What the headers of a submission say. Throws INVALID_ARG or UNSUPPORTED naming the header. */
 export function jobWishes(headers: IncomingHttpHeaders): JobWishes {
@@ -35,7 +36,17 @@ export function jobWishes(headers: IncomingHttpHeaders): JobWishes {
     deadlineMs: whole('Nereid-Deadline-Ms', JOB_DEFAULTS.deadlineMs, 1, YEAR_MS),
     attempts: whole('Nereid-Attempts', JOB_DEFAULTS.attempts, 1, ATTEMPTS_MAX),
     resultTtlS: whole('Nereid-Result-Ttl-S', JOB_DEFAULTS.resultTtlS, 1, DAYS_30_S),
+    tags: tagsOf(headers[TAG.toLowerCase()]),
   };
+}
+
+/** Repeated headers are one with commas between, and one may have several. */
+function tagsOf(given: string | readonly string[] | undefined): readonly string[] {
+  if (given === undefined) return JOB_DEFAULTS.tags;
+  const tags = String(given)
+    .split(',')
+    .map((tag) => tag.trim());
+  return jobTags([...new Set(tags)], TAG);
 }
 
 /** Milliseconds of a `wait=30s`; also `500ms`, and a bare number of seconds. Throws INVALID_ARG. */

@@ -39,7 +39,7 @@ beforeEach(async () => {
     modelRecord(identity('stream', 'FP32', '-1', 'model_transaction_policy { decoupled: true }')),
   ];
   fixture = await httpFixture({ models: records });
-  const jobs = createJobs({ queues, directory: fixture.directory, clock });
+  const jobs = createJobs({ queues, directory: fixture.directory, clock, gateway: fixture.gateway });
   ({ http } = await httpFixture({ models: records, http: { jobs, gateway: fixture.gateway } }));
   cleanups.push(async () => {
     await http.close(100);
@@ -106,7 +106,7 @@ describe('a job over HTTP', () => {
       request_id: 'mine',
     });
     expect(submitted.headers.location).toBe(`/v2/jobs/${job.id}`);
-    expect((await http.inject(`/v2/jobs/${job.id}`)).json()).toEqual(job);
+    expect((await http.inject(`/v2/jobs/${job.id}`)).json()).toEqual({ ...job, position: 0 });
     const early = await http.inject(job.result_url);
     expect({ status: early.statusCode, again: early.headers['retry-after'], job: early.json() }).toEqual({
       status: 202,
@@ -255,7 +255,23 @@ describe('is refused before anything is queued', () => {
     ],
     ['attempts that are no number', body(), { 'Nereid-Attempts': 'x' }, '', 400, /Nereid-Attempts/],
     ['a deadline of 0', body(), { 'Nereid-Deadline-Ms': '0' }, '', 400, /Nereid-Deadline-Ms/],
-    ['an idempotency key', body(), { 'Idempotency-Key': 'k' }, '', 501, /Idempotency-Key/],
+    [
+      'an idempotency key that is none',
+      body(),
+      { 'Idempotency-Key': 'k'.repeat(256) },
+      '',
+      400,
+      /Idempotency-Key must have/,
+    ],
+    ['a tag that is none', body(), { 'Nereid-Tag': 'a,,b' }, '', 400, /Nereid-Tag: up to 16 texts/],
+    [
+      'too many tags',
+      body(),
+      { 'Nereid-Tag': Array.from({ length: 17 }, (_, index) => index).join() },
+      '',
+      400,
+      /Nereid-Tag: up to 16/,
+    ],
   ])('%s', async (_what, payload, headers, path, status, text) => {
     const url = path === 'VERSION' ? `/v2/models/${model}/versions/9/jobs` : path === '' ? undefined : path;
     const refused = await submit(payload, headers, url);

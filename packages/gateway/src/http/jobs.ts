@@ -1,68 +1,112 @@
-import { type DecodedRequest, type ErrorInfo, errorInfo, NereidError, withRequestId } from '@nereid/protocol';
-import type { StoredJob } from '@nereid/transport';
+import { type DecodedRequest, type ErrorInfo, NereidError, withRequestId } from '@nereid/protocol';
+import { publicJobId, type StoredJob } from '@nereid/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { jobJson, jobUrl } from '../job-json.ts';
-import type { JobExpiry, Jobs } from '../jobs.ts';
+import { lastRun } from '../explained-job.ts';
+import { unknownJob } from '../job-ends.ts';
+import { type JobDetails, jobUrl } from '../job-json.ts';
+import { isOver } from '../job-state.ts';
+import type { JobResult, Jobs } from '../jobs.ts';
 import { CODINGS_TAKEN } from './content-coding.ts';
-import { retrySoon, sendJson } from './errors.ts';
-import { decodeInfer, type InferContext, refusedCoding } from './infer.ts';
+import { retrySoon, sendError, sendJson } from './errors.ts';
+import { decodeInfer, refusedCoding } from './infer.ts';
 import { sendInferResponse } from './infer-answer.ts';
+import { answer, askedJob, type JobRouteContext, jobsOf, refuse, sendJob } from './jobs-answer.ts';
 import { sendOwnError } from './jobs-error.ts';
 import { jobWishes, waitMs } from './jobs-headers.ts';
 import { modelOf } from './model-path.ts';
+import type { Preference } from './prefer.ts';
 import { type Body, readEncodedBody } from './read-body.ts';
+import { submissionKey } from './submission-key.ts';
 
-export interface JobsContext {
-  /** Undefined without Redis. */
-  readonly jobs: Jobs | undefined;
-  /** How to get one, for the answer then. */
-  readonly redisHint: string;
+type Context = JobRouteContext;
+
+/** How a route that takes jobs answers. */
+interface Submitting {
+  readonly send: typeof sendOwnError;
+  readonly tooLargeStatus: number | undefined;
+  /** Undefined where the job is answered with at once. */
+  readonly preference: Preference | undefined;
 }
 
-type Context = InferContext & JobsContext;
+const OWN: Submitting = { send: sendOwnError, tooLargeStatus: 413, preference: undefined };
 
-function noJobs({ redisHint }: JobsContext): NereidError {
-  return new NereidError('UNAVAILABLE', `jobs need a Redis: ${redisHint}`);
-}
-
-/** POST /v2/models/{m}[/versions/{v}]/jobs: 202 once Redis has the job, refused as infer would be. */
+/**
+ * POST /v2/models/{m}[/versions/{v}]/jobs: 202 once Redis has the job, refused as infer would be; 200 where its
+ * Idempotency-Key has been used for it before.
+ */
 export function submitJob(context: Context, request: FastifyRequest, reply: FastifyReply): void {
-  const { jobs } = context;
-  if (jobs === undefined) {
-    refuse(context, reply, noJobs(context));
-    return;
-  }
+  submit(context, request, reply, OWN);
+}
+
+/**
+ * infer with `Prefer: respond-async` or `wait=n`: a job too, and infer's answer where it ends within the wait. Errors are
+ * those of infer.
+ */
+export function inferAsJob(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  preference: Preference,
+): void {
+  submit(context, request, reply, { send: sendError, tooLargeStatus: undefined, preference });
+}
+
+function submit(context: Context, request: FastifyRequest, reply: FastifyReply, how: Submitting): void {
+  const { send, preference } = how;
   const { name, version } = modelOf(request);
-  const model = jobs.model(name, version);
-  if (!model.ok) {
-    refuse(context, reply, model.error);
+  const model = context.jobs?.model(name, version);
+  const refusal = model?.ok === false ? model.error : refusedCoding(request);
+  if (context.jobs === undefined || model?.ok !== true || refusal !== undefined) {
+    if (model?.ok === true) reply.header('Accept-Encoding', CODINGS_TAKEN);
+    answer(
+      context,
+      reply,
+      async () => {
+        jobsOf(context);
+        if (refusal !== undefined) refuse(context, reply, refusal, undefined, send);
+      },
+      send,
+    );
     return;
   }
-  const refusal = refusedCoding(request);
-  if (refusal !== undefined) {
-    reply.header('Accept-Encoding', CODINGS_TAKEN);
-    refuse(context, reply, refusal);
-    return;
-  }
+  const { jobs } = context;
   const account = context.openBytes(request.raw.socket, reply.raw);
   const take = (body: Body) => {
     if (!body.ok) {
-      refuse(context, reply, body.error, body.tooLarge ? 413 : undefined);
+      refuse(context, reply, body.error, body.tooLarge ? how.tooLargeStatus : undefined, send);
       return;
     }
-    answer(context, reply, async () => {
-      const wishes = jobWishes(request.headers);
-      const decoded = decodeInfer(context, request, model.signature, version, body, account);
-      if (decoded.ok) refuseSharedOutputs(decoded.value);
-      const submitted = decoded.ok ? await jobs.submit(decoded.value, model.signature, wishes) : decoded;
-      if (!submitted.ok) {
-        refuse(context, reply, submitted.error);
-        return;
-      }
-      const { job } = submitted;
-      reply.code(202).header('Location', jobUrl(job));
-      sendJob(context, reply, job, undefined);
-    });
+    const { bytes } = body;
+    answer(
+      context,
+      reply,
+      async () => {
+        const wishes = jobWishes(request.headers);
+        const key = submissionKey(request.raw, bytes, version, wishes);
+        const decoded = decodeInfer(context, request, model.signature, version, body, account);
+        if (decoded.ok) refuseSharedOutputs(decoded.value);
+        const submitted = decoded.ok ? await jobs.submit(decoded.value, model.signature, wishes, key) : decoded;
+        if (!submitted.ok) {
+          refuse(context, reply, submitted.error, undefined, send);
+          return;
+        }
+        const { job, known } = submitted;
+        if (preference !== undefined) reply.raw.setHeader('Preference-Applied', preference.applied);
+        const id = publicJobId(job.model, job.id);
+        if (preference !== undefined && preference.waitMs > 0) {
+          const signal = context.clientSignal(request.raw.socket);
+          const result = await jobs.result(id, preference.waitMs, signal);
+          if (result.state !== 'pending') {
+            sendResult(context, request, reply, id, result, send);
+            return;
+          }
+        }
+        // Of a key that is used again its job, which may be anywhere.
+        reply.code(known && preference === undefined ? 200 : 202).header('Location', jobUrl(job));
+        sendJob(context, reply, job);
+      },
+      send,
+    );
   };
   readEncodedBody(request.raw, context.inputBytesMax, context.inflate, take, account);
 }
@@ -78,96 +122,74 @@ function refuseSharedOutputs({ outputs }: DecodedRequest): void {
 /** GET /v2/jobs/{id}[?wait=30s] */
 export function jobStatus(context: Context, request: FastifyRequest, reply: FastifyReply): void {
   answer(context, reply, async () => {
-    const { jobs, id, wait, signal } = asked(context, request);
-    const job = await jobs.find(id, wait, signal);
+    const { jobs, id, signal } = askedJob(context, request);
+    const job = await jobs.find(id, waitMs(request.query), signal);
     if (job === undefined) refuse(context, reply, unknownJob(id));
-    else sendJob(context, reply, job, jobs.expiry(job));
+    else sendJob(context, reply, job, await detailsOf(jobs, id, job));
   });
+}
+
+/** What is told of the one job that is asked for, and costs a look of its own. */
+async function detailsOf(jobs: Jobs, id: string, job: StoredJob): Promise<JobDetails> {
+  if (job.state === 'waiting') return { position: await jobs.place(job) };
+  if (!isOver(job)) return {};
+  const batch = lastRun(await jobs.notes(id))?.batch;
+  return batch === undefined ? {} : { worker: batch.worker, batchSize: batch.rows };
 }
 
 /** GET /v2/jobs/{id}/result[?wait=30s]: the infer answer, or the job with 202 while there is none yet. */
 export function jobResult(context: Context, request: FastifyRequest, reply: FastifyReply): void {
   answer(context, reply, async () => {
-    const { jobs, id, wait, signal } = asked(context, request);
-    const result = await jobs.result(id, wait, signal);
-    switch (result.state) {
-      case 'unknown':
-        refuse(context, reply, unknownJob(id));
-        break;
-      case 'expired':
-        refuse(
-          context,
-          reply,
-          { code: 'NOT_FOUND', message: `the result of job '${id}' has expired`, reason: 'expired' },
-          410,
-        );
-        break;
-      case 'failed':
-        refuse(context, reply, result.error);
-        break;
-      case 'pending':
-        reply.code(202);
-        retrySoon(reply);
-        sendJob(context, reply, result.job, undefined);
-        break;
-      case 'done': {
-        const { response, request: forms } = result;
-        const account = context.openBytes(request.raw.socket, reply.raw);
-        const error = sendInferResponse(reply, response, forms, context.closing, account);
-        if (error !== null) refuse(context, reply, withRequestId(response, error));
-        break;
-      }
-    }
+    const { jobs, id, signal } = askedJob(context, request);
+    sendResult(context, request, reply, id, await jobs.result(id, waitMs(request.query), signal), sendOwnError);
   });
+}
+
+function sendResult(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  id: string,
+  result: JobResult,
+  send: typeof sendOwnError,
+): void {
+  const fail = (error: ErrorInfo) => refuse(context, reply, error, undefined, send);
+  switch (result.state) {
+    case 'unknown':
+      fail(unknownJob(id));
+      break;
+    case 'expired':
+      fail({ code: 'NOT_FOUND', message: `the result of job '${id}' has expired`, reason: 'expired' });
+      break;
+    case 'failed':
+      fail(result.error);
+      break;
+    case 'pending':
+      reply.code(202);
+      retrySoon(reply);
+      sendJob(context, reply, result.job);
+      break;
+    case 'done': {
+      const { response, request: forms } = result;
+      const account = context.openBytes(request.raw.socket, reply.raw);
+      const error = sendInferResponse(reply, response, forms, context.closing, account);
+      if (error !== null) fail(withRequestId(response, error));
+      break;
+    }
+  }
 }
 
 /** GET /v2/models/{m}/jobs/queue: what `new Queue(…)` of a BullMQ producer needs. */
 export function jobQueue(context: Context, request: FastifyRequest, reply: FastifyReply): void {
-  const { jobs } = context;
-  if (jobs === undefined) {
-    refuse(context, reply, noJobs(context));
-    return;
-  }
-  const { name } = modelOf(request);
-  const model = jobs.model(name, '');
-  if (!model.ok) {
-    refuse(context, reply, model.error);
-    return;
-  }
-  const queue = jobs.queue(name);
-  sendJson(reply, JSON.stringify({ name: queue.name, prefix: queue.prefix, redis_url: queue.url }));
-}
-
-function asked(context: Context, request: FastifyRequest) {
-  const { jobs } = context;
-  if (jobs === undefined) throw noJobs(context);
-  const { job: id } = request.params as { job: string };
-  return { jobs, id, wait: waitMs(request.query), signal: context.clientSignal(request.raw.socket) };
-}
-
-/** Runs a handler: what it throws is its answer. */
-function answer(context: Context, reply: FastifyReply, handler: () => Promise<void>): void {
-  void (async () => {
-    try {
-      await handler();
-    } catch (thrown) {
-      if (!(thrown instanceof NereidError)) context.log.error({ err: thrown }, 'job request threw');
-      refuse(context, reply, errorInfo(thrown));
+  answer(context, reply, async () => {
+    const jobs = jobsOf(context);
+    const { name } = modelOf(request);
+    const model = jobs.model(name, '');
+    if (!model.ok) {
+      refuse(context, reply, model.error);
+      return;
     }
-  })();
-}
-
-function refuse(context: Context, reply: FastifyReply, error: ErrorInfo, status?: number): void {
-  context.log.debug({ err: error }, 'job request failed');
-  if (context.closing()) reply.header('Connection', 'close');
-  sendOwnError(reply, error, status);
-}
-
-function unknownJob(id: string): ErrorInfo {
-  return { code: 'NOT_FOUND', message: `job '${id}' is not found`, field: 'id' };
-}
-
-function sendJob(context: Context, reply: FastifyReply, job: StoredJob, expiry: JobExpiry | undefined): void {
-  if (context.closing()) reply.header('Connection', 'close');
-  sendJson(reply, JSON.stringify(jobJson(job, expiry)));
+    const queue = jobs.queue(name);
+    sendJson(reply, JSON.stringify({ name: queue.name, prefix: queue.prefix, redis_url: queue.url }));
+  });
 }

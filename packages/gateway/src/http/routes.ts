@@ -6,10 +6,13 @@ import { explain } from './explain.ts';
 import { generate, generateStream } from './generate.ts';
 import { live, modelReady, ready } from './health.ts';
 import { type InferContext, infer } from './infer.ts';
-import { type JobsContext, jobQueue, jobResult, jobStatus, submitJob } from './jobs.ts';
+import { inferAsJob, jobQueue, jobResult, jobStatus, submitJob } from './jobs.ts';
+import type { JobsContext } from './jobs-answer.ts';
+import { dropJob, listJobs, retryJob } from './jobs-change.ts';
 import { logging, setLogging } from './logging.ts';
 import { modelConfig, modelMetadata, serverMetadataText } from './metadata.ts';
 import { createOpenApi } from './openapi.ts';
+import { preferenceOf } from './prefer.ts';
 import { queues } from './queues.ts';
 import { loadModel, repositoryIndex, unloadModel } from './repository.ts';
 import { type Route, restrictRoute } from './restrict-routes.ts';
@@ -58,8 +61,8 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['GET', `${VERSION}/config`, (request, reply) => modelConfig(gateway, request, reply)],
     ['GET', `${MODEL}/stats`, (request, reply) => modelStatistics(gateway, request, reply)],
     ['GET', `${VERSION}/stats`, (request, reply) => modelStatistics(gateway, request, reply)],
-    ['POST', `${MODEL}/infer`, (request, reply) => infer(context, request, reply)],
-    ['POST', `${VERSION}/infer`, (request, reply) => infer(context, request, reply)],
+    ['POST', `${MODEL}/infer`, (request, reply) => inferOrSubmit(context, request, reply)],
+    ['POST', `${VERSION}/infer`, (request, reply) => inferOrSubmit(context, request, reply)],
     ['POST', `${MODEL}/generate`, (request, reply) => generate(context, request, reply)],
     ['POST', `${VERSION}/generate`, (request, reply) => generate(context, request, reply)],
     ['POST', `${MODEL}/generate_stream`, (request, reply) => generateStream(context, request, reply)],
@@ -67,7 +70,10 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['POST', `${MODEL}/jobs`, (request, reply) => submitJob(context, request, reply)],
     ['POST', `${VERSION}/jobs`, (request, reply) => submitJob(context, request, reply)],
     ['GET', `${MODEL}/jobs/queue`, (request, reply) => jobQueue(context, request, reply)],
+    ['GET', '/v2/jobs', (request, reply) => listJobs(context, request, reply)],
     ['GET', JOB, (request, reply) => jobStatus(context, request, reply)],
+    ['DELETE', JOB, (request, reply) => dropJob(context, request, reply)],
+    ['POST', `${JOB}/retry`, (request, reply) => retryJob(context, request, reply)],
     ['GET', `${JOB}/result`, (request, reply) => jobResult(context, request, reply)],
     ...sharedMemoryRoutes(context),
     ['GET', '/nereid/v1/queues', (request, reply) => queues(gateway, request, reply)],
@@ -79,6 +85,13 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ...settingRoutes(context),
     ...[REPOSITORY, NAMED_REPOSITORY].flatMap((repository) => repositoryRoutes(repository, context)),
   ];
+}
+
+/** Without a Redis nothing is preferred: whoever prefers takes the plain answer too. */
+function inferOrSubmit(context: RoutesContext, request: FastifyRequest, reply: FastifyReply): void {
+  const preference = context.jobs === undefined ? undefined : preferenceOf(request.headers);
+  if (preference === undefined) infer(context, request, reply);
+  else inferAsJob(context, request, reply, preference);
 }
 
 function settingRoutes(context: RoutesContext): readonly Route[] {
