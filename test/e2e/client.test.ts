@@ -1,4 +1,5 @@
-import { createClient, NereidError, texts } from '@nereid/client';
+import { createClient, createProducer, NereidError, texts } from '@nereid/client';
+import { Queue, QueueEvents } from 'bullmq';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
@@ -13,12 +14,32 @@ const COUNTS = `export const execute = (requests) => requests.map(async function
   }
 });`;
 
+/** Adds up the values of its sequence; 7 is an error, which leaves the sum as it was. */
+const SUMS = `export const execute = (requests) => requests.map(({ inputs, state }) => {
+  const [value] = inputs.get('VALUE').data;
+  if (value === 7) return new Error('not this');
+  const sum = { datatype: 'INT32', shape: [1, 1], data: Int32Array.of(state.get('BEFORE').data[0] + value) };
+  return { outputs: { VALUE: sum }, state: { AFTER: sum } };
+});`;
+const SEQUENCES = `sequence_batching {
+  max_sequence_idle_microseconds: 60000000
+  oldest { max_candidate_sequences: 4 }
+  state [ {
+    input_name: "BEFORE", output_name: "AFTER", data_type: TYPE_INT32, dims: [ 1 ]
+    initial_state: { name: "zero", data_type: TYPE_INT32, dims: [ 1 ], zero_data: true }
+  } ]
+}`;
+
+const longs = (...data: bigint[]) => ({ INPUT0: { datatype: 'INT64', shape: [data.length], data } }) as const;
+const value = (of: number) => ({ VALUE: { datatype: 'INT32', shape: [1, 1], data: [of] } }) as const;
+
 let folder: ModelFolder;
 beforeAll(() => {
   folder = createModelFolder();
   folder.addEcho('texts', 'BYTES', [-1]);
   folder.addEcho('longs', 'INT64', [-1]);
   folder.addJavaScript('counts', COUNTS, 'model_transaction_policy { decoupled: true }');
+  folder.addJavaScript('sums', SUMS, SEQUENCES, { maxBatchSize: 4 });
 });
 afterAll(() => folder.remove());
 
@@ -83,5 +104,69 @@ describe.each(MODES)('in mode %s', (mode) => {
     }).rejects.toThrow('left');
     // One instance: had one of the two gone on, this would never be answered.
     expect((await client.stream({ model: 'counts', inputs: { VALUE: 1 } }).next()).value).toMatchObject({ VALUE: 0 });
+  });
+
+  test('a sequence, whose failed steps leave it as it was', async () => {
+    const sequence = client.sequence({ model: 'sums' });
+    const first = sequence.step({ inputs: { VALUE: { datatype: 'INT32', shape: [2, 1], data: [1, 1] } } });
+    await expect(first).rejects.toMatchObject({ code: 'INVALID_ARG', field: 'inputs[0].shape' });
+    const sum = async (step: Promise<{ outputs: Record<string, { data: ArrayLike<unknown> }> }>) =>
+      (await step).outputs.VALUE?.data[0];
+    const [three, bad, eight] = [3, 7, 5].map((of) => sum(sequence.step({ inputs: value(of) })));
+    await expect(bad).rejects.toThrow('not this');
+    expect([await three, await eight, await sum(sequence.end({ inputs: value(1) }))]).toEqual([3, 8, 9]);
+  });
+
+  test('a job, and one that is wrong', async () => {
+    const job = await client.jobs.submit({ model: 'longs', id: 'mine', inputs: longs(2n ** 62n) }, { attempts: 2 });
+    expect(job).toMatchObject({ model_name: 'longs', attempts_max: 2, request_id: 'mine' });
+    expect((await client.jobs.result(job.id)).outputs.OUTPUT0?.data).toEqual(BigInt64Array.of(2n ** 62n));
+    expect(await client.jobs.wait(job.id)).toMatchObject({ state: 'completed', attempts_made: 1 });
+    await expect(client.jobs.submit({ model: 'longs', inputs: {} })).rejects.toMatchObject({ code: 'INVALID_ARG' });
+    await expect(client.jobs.result('longs~none')).rejects.toMatchObject({ code: 'NOT_FOUND', status: 404 });
+    const failing = await client.jobs.submit({
+      model: 'sums',
+      inputs: value(7),
+      sequence: { id: 'j', start: true, end: true },
+    });
+    await expect(client.jobs.result(failing.id)).rejects.toMatchObject({ code: 'INTERNAL', message: 'not this' });
+  });
+
+  test('a BullMQ producer of jobs and of sequences', async () => {
+    const producers = await Promise.all(
+      ['longs', 'sums'].map(async (model) => {
+        const { name, prefix, redis_url: url } = await client.jobs.queue(model);
+        const connection = url.startsWith('unix://') ? { path: decodeURIComponent(url.slice(7)) } : { url };
+        const queue = new Queue(name, { connection, prefix });
+        const events = new QueueEvents(name, { connection, prefix });
+        return { queue, events, producer: createProducer({ queue, events }) };
+      }),
+    );
+    const [plain, stepped] = producers.map(({ producer }) => producer);
+    if (plain === undefined || stepped === undefined) throw new Error('no producers');
+
+    const jobs = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => plain.add({ inputs: longs(BigInt(index)) })),
+    );
+    const results = await Promise.all(jobs.map((job) => job.result()));
+    expect(results.map(({ outputs }) => outputs.OUTPUT0?.data[0])).toEqual(
+      Array.from(jobs, (_, index) => BigInt(index)),
+    );
+    const wrong = await plain.add({ inputs: value(1) });
+    await expect(wrong.result()).rejects.toMatchObject({ code: 'INVALID_ARG' });
+
+    const sequence = stepped.sequence();
+    const steps = await Promise.all([
+      sequence.add({ inputs: value(3) }),
+      sequence.add({ inputs: value(4) }),
+      sequence.end({ inputs: value(5) }),
+    ]);
+    const sums = await Promise.all(steps.map((job) => job.result()));
+    expect(sums.map(({ outputs }) => outputs.VALUE?.data[0])).toEqual([3, 7, 12]);
+
+    for (const { queue, events, producer } of producers) {
+      producer.close();
+      await Promise.all([queue.close(), events.close()]);
+    }
   });
 });

@@ -1,7 +1,10 @@
+import { type Blobs, createBlobs } from './blobs.ts';
 import { NereidError } from './error.ts';
 import { type GenerateAnswer, type GenerateInput, generate, modelPath, stream } from './generate.ts';
 import { type CallOptions, createHttp, type Http, type HttpOptions } from './http.ts';
 import { decodeAnswer, encodeRequest, HEADER_LENGTH, type InferInput, type InferResult } from './infer.ts';
+import { createJobs, type Jobs } from './jobs.ts';
+import { createSequence, type Sequence, type SequenceOptions } from './sequence.ts';
 
 /** What a model is asked with and answers (`GET /v2/models/{m}`). */
 export interface ModelMetadata {
@@ -30,6 +33,10 @@ export interface Client {
   generate(input: GenerateInput, options?: CallOptions): Promise<GenerateAnswer>;
   /** Each answer of a model when it comes, in flat JSON. Leaving the loop cancels the model. */
   stream(input: GenerateInput, options?: CallOptions): AsyncGenerator<GenerateAnswer, void, void>;
+  /** Begins with its first step. */
+  sequence(options: SequenceOptions): Sequence;
+  readonly jobs: Jobs;
+  readonly blobs: Blobs;
   /** Whether the server, or one of its models, can be asked now. False too where there is no server. */
   isReady(model?: string, options?: CallOptions): Promise<boolean>;
   metadata(model: string, options?: CallOptions): Promise<ModelMetadata>;
@@ -42,6 +49,9 @@ export function createClient(options: HttpOptions): Client {
     infer: (input, call = {}) => infer(http, input, call),
     generate: (input, call = {}) => generate(http, input, call),
     stream: (input, call = {}) => stream(http, input, call),
+    sequence: (sequence) => createSequence((input, call) => infer(http, input, call), sequence),
+    jobs: createJobs(http),
+    blobs: createBlobs(http),
     async isReady(model, call = {}) {
       const path = model === undefined ? '/v2/health/ready' : `${modelPath(model)}/ready`;
       try {

@@ -97,6 +97,12 @@ export function answerError(response: Response, text: string, nowMs: number): Ne
   });
 }
 
+/** The error of a failed job: `CODE: text`. What is not ours is INTERNAL. */
+export function failedReasonError(failedReason: string): NereidError {
+  const [code = '', text] = splitOnce(failedReason, ': ');
+  return isErrorCode(code) ? new NereidError(code, text) : new NereidError('INTERNAL', failedReason);
+}
+
 /** Of `Retry-After`, which is seconds or a date. */
 function retryAfterMs(header: string | null, nowMs: number): number | undefined {
   if (header === null) return undefined;

@@ -1,0 +1,191 @@
+import { NereidError } from './error.ts';
+import { modelPath } from './generate.ts';
+import { type CallOptions, type Http, sleep } from './http.ts';
+import { decodeAnswer, encodeRequest, HEADER_LENGTH, type InferInput, type InferResult } from './infer.ts';
+import { isOver, type Job, type JobState, type JobWishes, jobOf, jobPath, wishHeaders } from './job.ts';
+import { objectOf } from './json.ts';
+import { type JobEvent, watchJob } from './watch-job.ts';
+
+export interface SubmitOptions extends CallOptions, JobWishes {
+  /** Two submissions with the same key are one job, for 24 h. One of its own for each call without it. */
+  readonly idempotencyKey?: string;
+}
+
+export interface JobFilter {
+  readonly model?: string;
+  readonly state?: JobState;
+  readonly tag?: string;
+  /** Jobs that a page may have. */
+  readonly limit?: number;
+}
+
+export interface JobPage {
+  readonly jobs: readonly Job[];
+  /** Goes into `after` for the next page, which there is even where this one is empty; absent at the end. */
+  readonly next?: string;
+}
+
+export interface WatchOptions extends CallOptions {
+  /** The last event that was seen: those after it follow. */
+  readonly lastEventId?: string;
+}
+
+/** What a BullMQ producer opens a model's queue with. */
+export interface JobQueue {
+  readonly name: string;
+  readonly prefix: string;
+  readonly redis_url: string;
+}
+
+/** Jobs (docs/jobs.md). Of a call with a wait `timeoutMs` bounds the whole wait; without it, it lasts as long as the job. */
+export interface Jobs {
+  /** The job, once the server will not lose it. Repeating it, as this does where an answer is lost, adds no second one. */
+  submit(input: InferInput, options?: SubmitOptions): Promise<Job>;
+  get(id: string, options?: CallOptions): Promise<Job>;
+  /** The job once it is over. Throws UNAVAILABLE with the reason `timeout` where it is not within `timeoutMs`. */
+  wait(id: string, options?: CallOptions): Promise<Job>;
+  /** The job's answer once there is one; throws its error where it failed or was cancelled, NOT_FOUND where it has expired. */
+  result(id: string, options?: CallOptions): Promise<InferResult>;
+  /** What happens to the job until its end, through any number of lost connections. */
+  watch(id: string, options?: WatchOptions): AsyncGenerator<JobEvent, void, void>;
+  /** Ends a job that is not over; one that is stays as it is. */
+  cancel(id: string, options?: CallOptions): Promise<Job>;
+  /** Removes a job that is over, with its result; cancels one that is not. */
+  remove(id: string, options?: CallOptions): Promise<void>;
+  /** Lets a job that failed or was cancelled begin anew. */
+  retry(id: string, options?: CallOptions): Promise<Job>;
+  /** Tells the job's end to its webhook once more. */
+  resendWebhook(id: string, options?: CallOptions): Promise<void>;
+  /** All jobs that the filter lets through, page by page. */
+  list(filter?: JobFilter, options?: CallOptions): AsyncGenerator<Job, void, void>;
+  page(filter?: JobFilter, after?: string, options?: CallOptions): Promise<JobPage>;
+  queue(model: string, options?: CallOptions): Promise<JobQueue>;
+}
+
+/** How long a server is let wait for an answer, and how much longer the call may take. */
+const WAIT_MS = 30_000;
+const CALL_SLACK_MS = 30_000;
+/** Between two looks at a job where the server does not wait. */
+const LOOK_MS = 1_000;
+/** What a job that failed with UNAVAILABLE is answered with, but also what a server or proxy says of itself. */
+const UNCLEAR: ReadonlySet<number | undefined> = new Set([429, 502, 503, 504, undefined]);
+
+export function createJobs(http: Http): Jobs {
+  const get = async (id: string, options: CallOptions, query = ''): Promise<Job> => {
+    return jobOf(await http.json({ ...options, method: 'GET', path: `${jobPath(id)}${query}`, repeatable: 'always' }));
+  };
+  const post = (id: string, what: string, options: CallOptions) =>
+    http.json({ ...options, method: 'POST', path: `${jobPath(id)}/${what}`, repeatable: 'if refused' });
+  const remove = async (id: string, options: CallOptions) => {
+    // Never a second time: the first may have ended the job, and the second would then remove it.
+    return await http.call({ ...options, method: 'DELETE', path: jobPath(id), repeatable: 'if refused' });
+  };
+  const page = async (filter: JobFilter, after: string | undefined, options: CallOptions): Promise<JobPage> => {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries({ ...filter, after })) {
+      if (value !== undefined) query.set(name, String(value));
+    }
+    const path = query.size === 0 ? '/v2/jobs' : `/v2/jobs?${query}`;
+    const { jobs, next } = objectOf(
+      await http.json({ ...options, method: 'GET', path, repeatable: 'always' }),
+      'page of jobs',
+    );
+    const found = Array.isArray(jobs) ? jobs.map(jobOf) : [];
+    return typeof next === 'string' ? { jobs: found, next } : { jobs: found };
+  };
+
+  return {
+    async submit(input, options = {}) {
+      const { headers, body } = encodeRequest(input);
+      const key = options.idempotencyKey;
+      const answer = await http.json({
+        ...callOptions(options),
+        method: 'POST',
+        path: `${modelPath(input.model, input.version)}/jobs`,
+        headers: { ...headers, ...wishHeaders(options), ...(key === undefined ? {} : { 'Idempotency-Key': key }) },
+        body,
+        repeatable: key === undefined ? 'if refused' : 'always',
+      });
+      return jobOf(answer);
+    },
+    get: (id, options = {}) => get(id, options),
+    wait: (id, options = {}) =>
+      patiently(id, options, async (call, waitMs) => {
+        const job = await get(id, call, `?wait=${waitMs}ms`);
+        return isOver(job) ? job : undefined;
+      }),
+    result: (id, options = {}) =>
+      patiently(id, options, async (call, waitMs) => {
+        const path = `${jobPath(id)}/result?wait=${waitMs}ms`;
+        try {
+          const { status, headers, body } = await http.call({
+            ...call,
+            retry: { attempts: 1 },
+            method: 'GET',
+            path,
+            repeatable: 'always',
+          });
+          return status === 200 ? decodeAnswer(body, headers.get(HEADER_LENGTH)) : undefined;
+        } catch (thrown) {
+          const isUnclear = thrown instanceof NereidError && thrown.reason !== 'timeout' && UNCLEAR.has(thrown.status);
+          // Whether it is the job's own error, only the job tells.
+          if (!isUnclear || isOver(await get(id, call))) throw thrown;
+          return undefined;
+        }
+      }),
+    watch: (id, options = {}) => watchJob(http, id, options),
+    async cancel(id, options = {}) {
+      const job = await get(id, options);
+      if (isOver(job)) return job;
+      await remove(id, options);
+      return get(id, options);
+    },
+    async remove(id, options = {}) {
+      await remove(id, options);
+    },
+    retry: async (id, options = {}) => jobOf(await post(id, 'retry', options)),
+    async resendWebhook(id, options = {}) {
+      await post(id, 'webhook', options);
+    },
+    async *list(filter = {}, options = {}) {
+      let after: string | undefined;
+      do {
+        const { jobs, next } = await page(filter, after, options);
+        yield* jobs;
+        after = next;
+      } while (after !== undefined);
+    },
+    page: (filter = {}, after = undefined, options = {}) => page(filter, after, options),
+    async queue(model, options = {}) {
+      const path = `${modelPath(model)}/jobs/queue`;
+      return (await http.json({ ...options, method: 'GET', path, repeatable: 'always' })) as JobQueue;
+    },
+  };
+}
+
+/** Asks until there is something to give, or the time is over. */
+async function patiently<T>(
+  id: string,
+  { signal, timeoutMs = 0, retry }: CallOptions,
+  ask: (call: CallOptions, waitMs: number) => Promise<T | undefined>,
+): Promise<T> {
+  const endMs = timeoutMs === 0 ? Number.POSITIVE_INFINITY : Date.now() + timeoutMs;
+  while (true) {
+    const begunMs = Date.now();
+    const waitMs = Math.max(0, Math.min(WAIT_MS, endMs - begunMs));
+    const found = await ask({ signal, timeoutMs: waitMs + CALL_SLACK_MS, retry }, waitMs);
+    if (found !== undefined) return found;
+    const nowMs = Date.now();
+    if (nowMs >= endMs) {
+      throw new NereidError('UNAVAILABLE', `job '${id}' is not over after ${timeoutMs} ms`, { reason: 'timeout' });
+    }
+    // One that stops answers at once.
+    if (nowMs - begunMs < waitMs) await sleep(Math.min(LOOK_MS, endMs - nowMs), signal ?? NEVER);
+  }
+}
+
+const NEVER = new AbortController().signal;
+
+function callOptions({ signal, timeoutMs, retry }: CallOptions): CallOptions {
+  return { signal, timeoutMs, retry };
+}

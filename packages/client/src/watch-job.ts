@@ -1,0 +1,57 @@
+import { NereidError } from './error.ts';
+import { type CallOptions, type Http, sleep } from './http.ts';
+import { jobPath } from './job.ts';
+import { parseJson } from './json.ts';
+import { RETRY_DEFAULTS } from './retry.ts';
+import { serverEvents } from './server-events.ts';
+
+/** What happened to a job; `id` continues from there with `lastEventId`. */
+export interface JobEvent {
+  readonly id: string;
+  /** `state`, `progress`, `output` (an answer of a decoupled model) or `end`. */
+  readonly type: string;
+  readonly data: unknown;
+}
+
+const LAST = 'end';
+
+/**
+ * The job's events until its end. Where the connection ends before, it begins again behind the last event that came;
+ * as many times in a row without an event as a call is repeated, then it throws.
+ */
+export async function* watchJob(
+  http: Http,
+  id: string,
+  options: CallOptions & { readonly lastEventId?: string },
+): AsyncGenerator<JobEvent, void, void> {
+  const { signal, timeoutMs, retry } = options;
+  const { attempts, delayMs } = { ...RETRY_DEFAULTS, ...retry };
+  let last = options.lastEventId ?? '';
+  for (let broken = 0; ; broken++) {
+    const { body } = await http.open({
+      signal,
+      timeoutMs,
+      retry,
+      method: 'GET',
+      path: `${jobPath(id)}/events`,
+      headers: { Accept: 'text/event-stream', ...(last === '' ? {} : { 'Last-Event-ID': last }) },
+      repeatable: 'always',
+    });
+    let cause: unknown;
+    try {
+      for await (const event of serverEvents(body ?? new ReadableStream())) {
+        broken = 0;
+        if (event.id !== '') last = event.id;
+        yield { id: event.id, type: event.type, data: parseJson(event.data) };
+        if (event.type === LAST) return;
+      }
+    } catch (thrown) {
+      if (signal?.aborted === true) throw thrown;
+      cause = thrown;
+    }
+    if (broken >= attempts) {
+      throw new NereidError('UNAVAILABLE', `the events of job '${id}' break off`, { reason: 'connection', cause });
+    }
+    await sleep(delayMs * 2 ** broken, signal ?? new AbortController().signal);
+  }
+}
