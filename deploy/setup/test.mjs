@@ -27,7 +27,7 @@ try {
   exitWith(error);
 }
 
-/** The stages to run, in order: { name, run } or, where it cannot be run, { name, missing }. */
+/** The stages to run, in order, those in a list side by side: { name, run } or, where it cannot be run, { name, missing }. */
 async function chooseStages() {
   // Loaded late: its module reads files that an incomplete checkout lacks.
   const { selectCases } = await import('../../test/conformance/selection.mjs');
@@ -50,12 +50,14 @@ async function chooseStages() {
   }
   if (filter === undefined || namesCases) {
     const { missing } = await ensurePythonPackages();
-    for (const mode of MODES) {
+    const caseStage = (mode) => {
       const name = `recorded cases (${MODE_TITLES[mode]})`;
       const why = missing ?? (mode === 'apart' && !hasRedis() ? 'no Redis server is on PATH' : undefined);
-      if (why === undefined) stages.push({ name, run: () => conformanceStage(mode, globs) });
-      else stages.push({ name, missing: `${cases.names.length} ${name} were not run: ${why}` });
-    }
+      if (why === undefined) return { name, run: () => conformanceStage(mode, globs) };
+      return { name, missing: `${cases.names.length} ${name} were not run: ${why}` };
+    };
+    // One case runs at a time in each, which leaves a core idle.
+    stages.push(MODES.map(caseStage));
   }
   return stages;
 }
@@ -65,10 +67,10 @@ async function runStages(stages) {
   const notRun = [];
   let passed = 0;
   let failed = 0;
-  for (const stage of stages) {
+  const runStage = async (stage) => {
     if (stage.missing !== undefined) {
       notRun.push(stage.missing);
-      continue;
+      return;
     }
     const start = performance.now();
     console.log(`${stage.name} …`);
@@ -79,7 +81,8 @@ async function runStages(stages) {
     // With a filter, all but what it names is not run.
     if (filter === undefined) for (const note of result.notes) console.log(`  ${note}`);
     console.log(`${stage.name}: ${result.passed} passed, ${result.failed} failed (${secondsSince(start)})`);
-  }
+  };
+  for (const stage of stages) await Promise.all([stage].flat().map(runStage));
   if (filter !== undefined && passed + failed === 0 && notRun.length === 0) {
     console.error(`nothing matches ${filter}: give a part of a test file's path or name, or a glob of recorded cases`);
     failed = 1;
