@@ -1,34 +1,27 @@
 import { SEQUENCES_LISTED_MAX } from '../sequences.ts';
 import { EXPLAIN_LIMIT_MAX } from './explain.ts';
-import { JOB_ERROR_RESPONSE, jsonBody, jsonResponse, type Operation, operation } from './openapi-parts.ts';
+import { JOB_ROUTES } from './openapi-jobs.ts';
+import {
+  type GeneralRoute,
+  JOB_ERROR_RESPONSE,
+  jsonBody,
+  jsonResponse,
+  limited,
+  named,
+  ofModel,
+  operation,
+} from './openapi-parts.ts';
 import { type Schema, schemaRef } from './openapi-schemas.ts';
 
 const SERVER = 'server';
-const JOBS = 'jobs';
 
 const EMPTY: Schema = { description: 'No body.' };
-const wait: Schema = {
-  name: 'wait',
-  in: 'query',
-  description: 'How long to wait for the end, like 30s or 500ms.',
-  schema: { type: 'string', pattern: '^[0-9]{1,9}(ms|s)?$' },
-};
-const named = (name: string): Schema => ({ name, in: 'path', required: true, schema: { type: 'string' } });
-
-const ofModel: Schema = {
-  name: 'model',
-  in: 'query',
-  description: 'This model alone.',
-  schema: { type: 'string', minLength: 1 },
-};
-
-type Route = readonly [path: string, method: 'get' | 'post' | 'delete', of: Omit<Operation, 'id'>];
 
 const object: Schema = { type: 'object' };
 const list: Schema = { type: 'array', items: object };
 
 /** Routes that do not depend on the models. */
-const ROUTES: readonly Route[] = [
+const ROUTES: readonly GeneralRoute[] = [
   [
     '/v2',
     'get',
@@ -64,12 +57,7 @@ const ROUTES: readonly Route[] = [
       summary: 'The sequences that are kept, where, and since when',
       parameters: [
         ofModel,
-        {
-          name: 'limit',
-          in: 'query',
-          description: 'How many at most; 100 unless given.',
-          schema: { type: 'integer', minimum: 1, maximum: SEQUENCES_LISTED_MAX },
-        },
+        limited(SEQUENCES_LISTED_MAX),
         {
           name: 'after',
           in: 'query',
@@ -160,28 +148,7 @@ const ROUTES: readonly Route[] = [
     'get',
     { tag: SERVER, summary: 'Regions of shared memory', success: jsonResponse('Regions.', list) },
   ],
-  [
-    '/v2/jobs/{job}',
-    'get',
-    {
-      tag: JOBS,
-      summary: 'The state of a job',
-      parameters: [named('job'), wait],
-      success: jsonResponse('The job.', schemaRef('Job')),
-      failure: JOB_ERROR_RESPONSE,
-    },
-  ],
-  [
-    '/v2/jobs/{job}/result',
-    'get',
-    {
-      tag: JOBS,
-      summary: 'The answer of a job; 202 with the job while there is none yet',
-      parameters: [named('job'), wait],
-      success: jsonResponse('What infer would have answered.'),
-      failure: JOB_ERROR_RESPONSE,
-    },
-  ],
+  ...JOB_ROUTES,
 ];
 
 /** Their path items, by path. */

@@ -3,6 +3,7 @@ import type { InputSignature, ModelSignature, TensorSignature } from '@nereid/co
 import type { Datatype } from '@nereid/protocol';
 import { metadataShape } from '../model-metadata.ts';
 import { generateExample, inferExample } from './openapi-example.ts';
+import { JOB_HEADERS, PREFER } from './openapi-jobs.ts';
 import { JOB_ERROR_RESPONSE, jsonBody, jsonResponse, operation } from './openapi-parts.ts';
 import { dataSchemaName, elementSchema, hasJsonForm, type Schema, schemaRef } from './openapi-schemas.ts';
 
@@ -74,12 +75,11 @@ function inferPaths(
     content: { 'application/json': { schema: schemaRef(names.response) }, 'application/octet-stream': {} },
   };
   const more = { 'x-nereid-model': modelFacts(signature, version) };
-  const parameters = [HEADER_LENGTH];
   const infer = operation({
     id: idOf('infer', name, version),
     summary: 'Runs the model',
     tag: name,
-    parameters,
+    parameters: [HEADER_LENGTH, PREFER],
     body,
     success,
     more,
@@ -88,7 +88,7 @@ function inferPaths(
     id: idOf('job', name, version),
     summary: 'Runs the model later; the answer is asked for by the id',
     tag: name,
-    parameters,
+    parameters: [HEADER_LENGTH, ...JOB_HEADERS],
     body,
     status: 202,
     success: jsonResponse('The job.', schemaRef('Job')),

@@ -43,3 +43,23 @@ export function jsonBody(schema: Schema, example?: unknown, required = true): Sc
     content: { 'application/json': { schema, ...(example === undefined ? {} : { example }) } },
   };
 }
+
+/** A route that does not depend on the models. */
+export type GeneralRoute = readonly [path: string, method: 'get' | 'post' | 'delete', of: Omit<Operation, 'id'>];
+
+export const named = (name: string): Schema => ({ name, in: 'path', required: true, schema: { type: 'string' } });
+
+export const ofModel: Schema = {
+  name: 'model',
+  in: 'query',
+  description: 'This model alone.',
+  schema: { type: 'string', minLength: 1 },
+};
+
+/** How many rows of a list. */
+export const limited = (maximum: number): Schema => ({
+  name: 'limit',
+  in: 'query',
+  description: 'How many at most; 100 unless given.',
+  schema: { type: 'integer', minimum: 1, maximum },
+});

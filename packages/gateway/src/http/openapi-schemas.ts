@@ -178,6 +178,17 @@ export const GENERAL_SCHEMAS: Readonly<Record<string, Schema>> = {
       },
     },
   },
+  Jobs: {
+    type: 'object',
+    required: ['jobs'],
+    properties: {
+      jobs: { type: 'array', items: schemaRef('Job') },
+      next: {
+        type: 'string',
+        description: 'There may be more, also where this page is empty: ask with it as `after`.',
+      },
+    },
+  },
   Job: {
     type: 'object',
     required: ['id', 'model_name', 'state', 'created_at', 'result_url'],
@@ -191,6 +202,10 @@ export const GENERAL_SCHEMAS: Readonly<Record<string, Schema>> = {
       finished_at: { type: 'string', format: 'date-time' },
       attempts_made: { type: 'integer' },
       attempts_max: { type: 'integer' },
+      position: { ...amount, description: 'Waiting jobs that go before it.' },
+      tags: { type: 'array', items: { type: 'string' } },
+      batch_size: { ...amount, description: 'Rows of the batch that it ran in.' },
+      worker: { type: 'string', description: 'Which ran it.' },
       error: { type: 'object' },
       result_url: { type: 'string' },
       expires_at: { type: 'string', format: 'date-time' },
