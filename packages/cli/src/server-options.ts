@@ -23,6 +23,7 @@ function httpOptions(options: Options): HttpOptions {
     ...(pattern === '' ? {} : { headerForwardPattern: pattern }),
     ...(options.httpRestrictedApi.length === 0 ? {} : { restrictedApi: options.httpRestrictedApi }),
     ...(options.adminKey === '' ? {} : { adminKey: options.adminKey }),
+    bullBoard: options.bullBoard,
     ...(cert === '' ? {} : { tls: { cert, key, ...(clientCa === '' ? {} : { clientCa }) } }),
     ...(options.httpCorsOrigin.length === 0 ? {} : { corsOrigins: options.httpCorsOrigin }),
   };
@@ -94,6 +95,7 @@ export function serverOptions(
     ...(options.hostPolicy.length === 0 ? {} : { hostPolicy: options.hostPolicy }),
     maxBytesInFlight: options.maxBytesInFlight,
     allowClientShm: options.allowClientShm,
+    webhooks: { secrets: options.webhookSecret, allowPrivate: options.webhookAllowPrivate },
     ...(options.allowHttp ? { http: httpOptions(options) } : {}),
     ...(options.allowGrpc ? { grpc: grpcOptions(options) } : {}),
     ...(options.allowMetrics ? { metrics: { address: metricsAddress(options), port: options.metricsPort } } : {}),

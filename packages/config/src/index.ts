@@ -46,6 +46,7 @@ export {
 } from './options-cache.ts';
 export { GRPC_COMPRESSION_LEVELS, GRPC_DEFAULTS } from './options-grpc.ts';
 export { HOST_POLICY_FORM, type HostPolicy, readCores, readHostPolicies } from './options-hardware.ts';
+export { isWebhookSecret } from './options-jobs.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
 export { type ResourceLimit, resourceLimits } from './options-rate.ts';
 export { readTraceConfig } from './options-trace.ts';

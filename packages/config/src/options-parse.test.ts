@@ -73,6 +73,9 @@ describe('forms of a flag', () => {
     expect(accept({})).toStrictEqual({
       id: 'triton',
       adminKey: '',
+      bullBoard: false,
+      webhookSecret: [],
+      webhookAllowPrivate: false,
       nodeId: '',
       exitOnError: true,
       exitTimeoutSecs: 30,

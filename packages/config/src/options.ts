@@ -22,6 +22,7 @@ import { cacheOptions, readCacheConfig } from './options-cache.ts';
 import { grpcConflict, grpcOptions } from './options-grpc.ts';
 import { hardwareOptions } from './options-hardware.ts';
 import { httpConflict, httpOptions } from './options-http.ts';
+import { jobOptions } from './options-jobs.ts';
 import { loggingOptions } from './options-logging.ts';
 import { rateOptions } from './options-rate.ts';
 import { readTraceConfig, traceOptions } from './options-trace.ts';
@@ -283,6 +284,7 @@ export const optionsSchema = z.strictObject({
     .default(LIMITS.body_bytes_max)
     .register(flagMetas, { ...http, form: '<bytes>', description: 'The largest request body taken, in bytes.' }),
   ...httpOptions,
+  ...jobOptions,
 
   ...grpcOptions,
 

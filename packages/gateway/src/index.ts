@@ -15,3 +15,5 @@ export type { Services } from './services.ts';
 export { createSharedMemory, type SharedMemory } from './shared-memory.ts';
 export type { Statistics, StatisticsAnswer } from './statistics.ts';
 export { createTraceSettings, type TraceSettings } from './trace-settings.ts';
+export { type WebhookOptions, webhookRules } from './webhook-rules.ts';
+export { createWebhooks, type Webhooks } from './webhooks.ts';

@@ -22,13 +22,18 @@ import type { Clock } from '@nereid/runtime';
 import { type Directory, type JobQueues, newJobId, parsePublicJobId, type StoredJob } from '@nereid/transport';
 import type { Gateway } from './gateway.ts';
 import { createJobEnds, type JobEnds } from './job-ends.ts';
+import { createJobLetters, type JobLetters } from './job-letters.ts';
 import { createJobPages, type JobPage, type JobPageQuery } from './job-pages.ts';
+import { createJobWebhooks, type JobWebhooks } from './job-webhooks.ts';
+import { NO_WEBHOOKS, type WebhookRules, webhookRules } from './webhook-rules.ts';
 
 export interface JobsParts {
   readonly queues: JobQueues;
   readonly directory: Directory<ModelRecord>;
   readonly clock: Clock;
   readonly gateway: Pick<Gateway, 'cancelJob'>;
+  /** None are taken without it. */
+  readonly webhooks?: WebhookRules | undefined;
 }
 
 /** Of what Redis holds; it was let in by narrower ones. */
@@ -49,6 +54,8 @@ export interface JobWishes {
   /** How long its result can be asked for. */
   readonly resultTtlS: number;
   readonly tags: readonly string[];
+  /** The URL that its end is told to. */
+  readonly webhook?: string | undefined;
 }
 
 /** A client's own key of a submission: the same one twice is one job. */
@@ -110,6 +117,9 @@ export interface Jobs extends JobEnds {
   /** How many waiting jobs would be taken before it, undefined where that is not known. */
   place(job: StoredJob): Promise<number | undefined>;
   result(publicId: string, waitMs: number, signal?: AbortSignal): Promise<JobResult>;
+  /** What follows the ends of jobs. */
+  readonly letters: JobLetters;
+  readonly webhooks: JobWebhooks;
   /** The rows of the job's log, the newest first. */
   notes(publicId: string): Promise<readonly string[]>;
   /** Until when the result of a finished job can be asked for; undefined where that is not known. */
@@ -118,19 +128,15 @@ export interface Jobs extends JobEnds {
   queue(model: string): { readonly name: string; readonly prefix: string; readonly url: string };
 }
 
-export function createJobs({ queues, directory, clock, gateway }: JobsParts): Jobs {
+export function createJobs(parts: JobsParts): Jobs {
+  const { queues, directory, clock, gateway, webhooks = webhookRules(NO_WEBHOOKS) } = parts;
   const find = async (publicId: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined> => {
     const known = parsePublicJobId(publicId);
     if (known === undefined) return undefined;
     return waitMs > 0 ? queues.wait(known.model, known.id, waitMs, signal) : queues.find(known.model, known.id);
   };
 
-  const expiry = ({ data, finishedMs }: StoredJob): JobExpiry | undefined => {
-    const ttlS = memberOf(data, 'result_ttl_s');
-    if (finishedMs === undefined || typeof ttlS !== 'number') return undefined;
-    const atMs = finishedMs + ttlS * 1000;
-    return { atMs, over: clock.wallMs() >= atMs };
-  };
+  const expiry = (job: StoredJob) => jobExpiry(job, clock.wallMs());
 
   const resultOf = (job: StoredJob): JobResult => {
     if (expiry(job)?.over === true) return { state: 'expired' };
@@ -157,6 +163,8 @@ export function createJobs({ queues, directory, clock, gateway }: JobsParts): Jo
       const known = parsePublicJobId(publicId);
       return known === undefined ? [] : queues.notes(known.model, known.id);
     },
+    letters: createJobLetters({ queues, directory }),
+    webhooks: createJobWebhooks(queues),
     expiry,
     model(name, version) {
       const record = directory.record(name);
@@ -167,12 +175,12 @@ export function createJobs({ queues, directory, clock, gateway }: JobsParts): Jo
     },
     async submit(decoded, signature, wishes, key) {
       const { request, index: sequenceIndex } = jobStep(decoded.request, undefined);
-      const error = checkRequest(signature, request);
-      if (error !== null) return { ok: false, error };
-      const { priority, delayMs, attempts, resultTtlS, deadlineMs, tags } = wishes;
+      const { priority, delayMs, attempts, resultTtlS, deadlineMs, tags, webhook } = wishes;
+      const error = checkRequest(signature, request) ?? (webhook === undefined ? undefined : webhooks.refusal());
+      if (error !== undefined) return { ok: false, error };
       const createdMs = clock.wallMs();
       // Base64 keeps each bit of each output, whichever form the client then asks for.
-      const settings = { respond: 'b64', deadlineMs, resultTtlS, sequenceIndex, tags } as const;
+      const settings = { respond: 'b64', deadlineMs, resultTtlS, sequenceIndex, tags, webhook } as const;
       const data = encodeJobData({ ...decoded, request }, settings);
       const { modelName } = request;
       const add = async (id: string) => {
@@ -229,6 +237,14 @@ function keyTaken(key: string): ErrorInfo {
 function keyedJobGone(key: string): ErrorInfo {
   const message = `the job of Idempotency-Key '${key}' is over, and its result is not kept any more; use a new key to run it again`;
   return { code: 'NOT_FOUND', message, field: 'Idempotency-Key', reason: 'expired' };
+}
+
+/** Until when the result of a finished job can be asked for; undefined where that is not known. */
+export function jobExpiry({ data, finishedMs }: StoredJob, nowMs: number): JobExpiry | undefined {
+  const ttlS = memberOf(data, 'result_ttl_s');
+  if (finishedMs === undefined || typeof ttlS !== 'number') return undefined;
+  const atMs = finishedMs + ttlS * 1000;
+  return { atMs, over: nowMs >= atMs };
 }
 
 /** Why no job can be taken for the version, '' for any. A version that is not loaded at the moment is one. */

@@ -3,6 +3,7 @@ import {
   CACHE_TTL_S_MAX,
   GRPC_COMPRESSION_LEVELS,
   HOST_POLICY_FORM,
+  isWebhookSecret,
   JOBS_FSYNC,
   LIMITS,
   readHostPolicies,
@@ -12,7 +13,7 @@ import {
 import { NereidError } from '@nereid/protocol';
 import { grpcSettings } from './grpc-settings.ts';
 import { httpSettings } from './http-settings.ts';
-import type { GrpcOptions, HttpOptions, ServerOptions } from './server-options.ts';
+import type { GrpcOptions, HttpOptions, ServerOptions, WebhookOptions } from './server-options.ts';
 
 const PORT_MAX = 65_535;
 const INT32_MAX = 2_147_483_647;
@@ -56,6 +57,7 @@ export function checkServerOptions(options: ServerOptions): void {
     }
     checkInteger(`${name}.port`, listener.port, 0, PORT_MAX);
   }
+  if (options.webhooks !== undefined) checkWebhooks(options.webhooks);
   if (http !== undefined) checkHttp(http);
   if (grpc !== undefined) checkGrpc(grpc);
 }
@@ -64,9 +66,19 @@ function checkHttp(http: HttpOptions): void {
   for (const name of ['restrictedApi', 'corsOrigins'] as const) {
     if (http[name] !== undefined && !isTexts(http[name])) throw wrong(`http.${name}`, 'an array of texts');
   }
+  if (http.bullBoard !== undefined && typeof http.bullBoard !== 'boolean')
+    throw wrong('http.bullBoard', 'true or false');
   if (http.adminKey !== undefined && !isTexts([http.adminKey])) throw wrong('http.adminKey', 'a text');
   // What only its user can judge: a pattern, a list, files.
   httpSettings(http);
+}
+
+function checkWebhooks({ secrets, allowPrivate }: WebhookOptions): void {
+  if (!isTexts(secrets) || !secrets.every(isWebhookSecret)) {
+    throw wrong('webhooks.secrets', 'an array of whsec_ and the base64 of 24 to 64 bytes');
+  }
+  if (allowPrivate !== undefined && typeof allowPrivate !== 'boolean')
+    throw wrong('webhooks.allowPrivate', 'true or false');
 }
 
 function checkGrpc(grpc: GrpcOptions): void {

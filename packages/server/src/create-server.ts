@@ -20,7 +20,17 @@ import { modelFiles } from './model-files.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
 import { openUrls, type ProcessUrls } from './process-urls.ts';
 import { addRoleMetrics, coordinatorFigures, gatewayFigures, workerFigures } from './role-metrics.ts';
-import { addCoordinator, addGrpc, addHttp, addJobs, addMetrics, addWorker, loadAtStart, newGateway } from './roles.ts';
+import {
+  addCoordinator,
+  addGrpc,
+  addHttp,
+  addJobs,
+  addMetrics,
+  addWebhooks,
+  addWorker,
+  loadAtStart,
+  newGateway,
+} from './roles.ts';
 import type { ServerOptions } from './server-options.ts';
 import { addTraceSettings, newServices } from './services.ts';
 
@@ -99,6 +109,7 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   const traces = await addTraceSettings(parts, options);
   const gateway = newGateway(shared, options, traces);
   const jobs = await addJobs(parts, options);
+  await addWebhooks(parts, options, jobs);
   const metrics = await addMetrics(parts, options, gateway);
   const worker = await addWorker(parts, options, files, gpus);
   await lifecycle.add(

@@ -9,12 +9,16 @@ import {
   createHttpServer,
   createJobs,
   createMetricsServer,
+  createWebhooks,
   type Gateway,
   type GrpcTransport,
   type HttpServer,
   type MetricsServer,
   type Services,
   type TraceSettings,
+  type WebhookOptions,
+  type Webhooks,
+  webhookRules,
 } from '@nereid/gateway';
 import { NereidError } from '@nereid/protocol';
 import { type Clock, type Log, newProcessId, packageVersion } from '@nereid/runtime';
@@ -169,7 +173,9 @@ export async function addHttp(
       services,
       clock,
       log,
-      ...(queues === undefined ? {} : { jobs: createJobs({ queues, directory, clock, gateway }) }),
+      ...(queues === undefined
+        ? {}
+        : { jobs: createJobs({ queues, directory, clock, gateway, webhooks: webhookRules(webhooksOf(options)) }) }),
       serverId: options.id ?? DEFAULTS.server_id,
       version: packageVersion(import.meta.url),
       address: http.address ?? DEFAULTS.address,
@@ -179,6 +185,23 @@ export async function addHttp(
       ...doors,
     });
   return lifecycle.add('http', start, (server) => server.close(leftMs()));
+}
+
+function webhooksOf({ webhooks }: ServerOptions): WebhookOptions {
+  return { secrets: webhooks?.secrets ?? [], allowPrivate: webhooks?.allowPrivate ?? false };
+}
+
+/** Delivers webhooks of all models of the cluster; undefined where it has nothing to sign them with, or no Redis. */
+export async function addWebhooks(
+  { lifecycle, leftMs, shared }: ProcessParts,
+  options: ServerOptions,
+  { queues }: OpenedJobs,
+): Promise<Webhooks | undefined> {
+  const webhooks = webhooksOf(options);
+  if (queues === undefined || webhooks.secrets.length === 0) return undefined;
+  const { clock, log, directory } = shared;
+  const start = async () => createWebhooks({ queues, directory, clock, log, options: webhooks });
+  return lifecycle.add('webhooks', start, (opened) => opened.close(leftMs()));
 }
 
 /** The gRPC listener, not listening yet; undefined where none is asked for. */

@@ -22,6 +22,8 @@ export interface HttpOptions extends ListenerOptions {
   readonly corsOrigins?: readonly string[];
   /** What calls of ours that change something must have in the header `Nereid-Admin-Key`; by default only callers on this machine may make them. */
   readonly adminKey?: string;
+  /** Serves bull-board, a page of the job queues, at `/bull-board/`; false by default. */
+  readonly bullBoard?: boolean;
 }
 
 /** Files in PEM; they are read again when they change. */
@@ -43,6 +45,13 @@ export interface GrpcOptions extends ListenerOptions {
   readonly headerForwardPattern?: string;
   /** `<api>,…:<key>=<value>` for calls that need metadata; none by default. */
   readonly restrictedProtocol?: readonly string[];
+}
+
+export interface WebhookOptions {
+  /** `whsec_` and base64 of 24 to 64 bytes, as Standard Webhooks has them; each signs. */
+  readonly secrets: readonly string[];
+  /** Send to private addresses too; false by default. */
+  readonly allowPrivate?: boolean;
 }
 
 export interface RedisOptions {
@@ -115,6 +124,8 @@ export interface ServerOptions {
   readonly maxBytesInFlight?: number;
   /** With true (the default) clients may register shared memory. */
   readonly allowClientShm?: boolean;
+  /** Webhooks of jobs; refused, and not sent, without secrets. */
+  readonly webhooks?: WebhookOptions;
   /** No HTTP listener without it. */
   readonly http?: HttpOptions;
   /** No gRPC listener without it. */

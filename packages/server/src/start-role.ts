@@ -15,6 +15,7 @@ import {
   addHttp,
   addJobs,
   addMetrics,
+  addWebhooks,
   addWorker,
   type Health,
   loadAtStart,
@@ -62,6 +63,7 @@ async function startGateway(options: ServerOptions, parts: ProcessParts): Promis
   const gateway = newGateway(shared, options, traces);
   const metrics = await addMetrics(parts, options, gateway);
   const jobs = await addJobs(parts, options);
+  await addWebhooks(parts, options, jobs);
   const doors = await addDoorState(parts, options);
   addRoleMetrics(parts.registry, [gatewayFigures(gateway, jobs, doors)]);
   await lifecycle.add(

@@ -9,6 +9,8 @@ const HEADER = 'Nereid-Admin-Key';
 const FORBIDDEN_STATUS = 403;
 /** Our own routes that change something; what Triton serves has `--http-restricted-api`. */
 const OWN = /^\/nereid\//;
+/** Those that show what clients have sent. */
+const SHOWS_INPUTS = /^\/nereid\/v1\/deadletters/;
 
 const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
@@ -23,11 +25,11 @@ export function adminKey(value: string | undefined): RestrictedKey | undefined {
 }
 
 /**
- * The handler of a path, which is asked only where the caller may: each call of ours that writes is an admin call,
- * taken with the key of `--admin-key`, or without one from this machine alone. All others' handlers are given back as they are.
+ * The handler of a path, which is asked only where the caller may: each call of ours that writes, or shows what
+ * clients have sent, is an admin call, taken with the key of `--admin-key`, or without one from this machine alone. All others' handlers are given back as they are.
  */
 export function admitRoute(key: RestrictedKey | undefined, method: Method, path: string, handler: Handler): Handler {
-  if (method === 'GET' || !OWN.test(path)) return handler;
+  if (!SHOWS_INPUTS.test(path) && (method === 'GET' || !OWN.test(path))) return handler;
   return (request, reply) => {
     if (key === undefined ? isLocal(request) : bringsKey(key, headerOf(request.headers))) handler(request, reply);
     else refuse(reply, key === undefined);

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { jobTags, NereidError } from '@nereid/protocol';
+import { jobTags, NereidError, webhookUrl } from '@nereid/protocol';
 import { JOB_DEFAULTS, type JobWishes } from '../jobs.ts';
 
 const TAG = 'Nereid-Tag';
@@ -10,17 +10,8 @@ const YEAR_MS = 31_536_000_000;
 /** A longer wait is cut: proxies end connections that are silent for longer. */
 export const WAIT_MS_MAX = 60_000;
 
-/** Headers of jobs that this version does not honour: one who sends them relies on them. */
-const NOT_SERVED = ['Nereid-Webhook'];
-
-/** What the headers of a submission say. Throws INVALID_ARG or UNSUPPORTED naming the header. */
+/** What the headers of a submission say. Throws INVALID_ARG naming the header. */
 export function jobWishes(headers: IncomingHttpHeaders): JobWishes {
-  const refused = NOT_SERVED.find((name) => headers[name.toLowerCase()] !== undefined);
-  if (refused !== undefined) {
-    throw new NereidError('UNSUPPORTED', `this version does not serve the header ${refused}; leave it out`, {
-      field: refused,
-    });
-  }
   const whole = (name: string, missing: number, min: number, max: number) => {
     const value = headers[name.toLowerCase()];
     if (value === undefined) return missing;
@@ -37,6 +28,7 @@ export function jobWishes(headers: IncomingHttpHeaders): JobWishes {
     attempts: whole('Nereid-Attempts', JOB_DEFAULTS.attempts, 1, ATTEMPTS_MAX),
     resultTtlS: whole('Nereid-Result-Ttl-S', JOB_DEFAULTS.resultTtlS, 1, DAYS_30_S),
     tags: tagsOf(headers[TAG.toLowerCase()]),
+    webhook: webhookUrl(headers['nereid-webhook'], 'Nereid-Webhook'),
   };
 }
 

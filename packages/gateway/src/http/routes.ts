@@ -3,6 +3,7 @@ import type { RestrictedApis, RestrictedKey } from '../restricted.ts';
 import { admitRoute } from './admin-calls.ts';
 import { sendError, sendJson } from './errors.ts';
 import { explain } from './explain.ts';
+import { followUpRoutes } from './follow-ups.ts';
 import { generate, generateStream } from './generate.ts';
 import { live, modelReady, ready } from './health.ts';
 import { type InferContext, infer } from './infer.ts';
@@ -75,6 +76,7 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['DELETE', JOB, (request, reply) => dropJob(context, request, reply)],
     ['POST', `${JOB}/retry`, (request, reply) => retryJob(context, request, reply)],
     ['GET', `${JOB}/result`, (request, reply) => jobResult(context, request, reply)],
+    ...followUpRoutes(context),
     ...sharedMemoryRoutes(context),
     ['GET', '/nereid/v1/queues', (request, reply) => queues(gateway, request, reply)],
     ['GET', SEQUENCES, (request, reply) => sequences(gateway, request, reply)],
