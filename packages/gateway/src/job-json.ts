@@ -1,5 +1,5 @@
 /** A job as clients see it. */
-import { type ErrorInfo, JOB_CANCELLED, parseFailedReason } from '@nereid/protocol';
+import { type ErrorInfo, isStreamProgress, JOB_CANCELLED, parseFailedReason } from '@nereid/protocol';
 import { publicJobId, type StoredJob } from '@nereid/transport';
 import { jobTagsOf, publicState } from './job-state.ts';
 import { type JobExpiry, jobVersion, requestIdOf } from './jobs.ts';
@@ -34,6 +34,7 @@ export function jobJson(job: StoredJob, expiry: JobExpiry | undefined, details: 
     finished_at: time(job.finishedMs),
     attempts_made: job.attemptsMade,
     attempts_max: job.attemptsMax,
+    progress: progressJson(job.progress),
     position: details.position,
     tags: tags.length === 0 ? undefined : tags,
     error: failure === undefined ? undefined : { code: failure.code, message: failure.message },
@@ -48,6 +49,11 @@ export function jobJson(job: StoredJob, expiry: JobExpiry | undefined, details: 
 function failureOf({ state, failedReason }: StoredJob, isCancelled: boolean): ErrorInfo | undefined {
   if (state === 'failed') return parseFailedReason(failedReason ?? '');
   return isCancelled ? JOB_CANCELLED : undefined;
+}
+
+/** Of a stream how many answers there were: their outputs are for who follows it. */
+function progressJson(progress: unknown): unknown {
+  return isStreamProgress(progress) ? { n: progress.n } : progress;
 }
 
 /** RFC 3339, UTC. */

@@ -19,7 +19,14 @@ import {
   versionNotFound,
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
-import { type Directory, type JobQueues, newJobId, parsePublicJobId, type StoredJob } from '@nereid/transport';
+import {
+  type Directory,
+  type JobNews,
+  type JobQueues,
+  newJobId,
+  parsePublicJobId,
+  type StoredJob,
+} from '@nereid/transport';
 import type { Gateway } from './gateway.ts';
 import { createJobEnds, type JobEnds } from './job-ends.ts';
 import { createJobLetters, type JobLetters } from './job-letters.ts';
@@ -37,11 +44,14 @@ export interface JobsParts {
 }
 
 /** Of what Redis holds; it was let in by narrower ones. */
-const STORED_LIMITS: RequestLimits = {
+export const STORED_LIMITS: RequestLimits = {
   json_depth_max: LIMITS.json_depth_max,
   elements_max: LIMITS.json_elements_max,
   bytes_max: LIMITS.body_bytes_raised_max,
 };
+
+/** JSON for all. */
+const NO_FORMS: OutputForms = { outputs: [], binaryDefault: false };
 
 /** What a client may say of a job beside its request. */
 export interface JobWishes {
@@ -89,10 +99,18 @@ export type JobResult =
   | {
       readonly state: 'done';
       readonly response: InferResponse;
-      readonly request: Pick<DecodedRequest, 'outputs' | 'binaryDefault'>;
+      readonly request: OutputForms;
     }
   | { readonly state: 'failed'; readonly error: ErrorInfo; readonly requestId: string }
   | { readonly state: 'expired' | 'unknown' };
+
+/** How a job asks for its outputs. */
+type OutputForms = Pick<DecodedRequest, 'outputs' | 'binaryDefault'>;
+
+export interface FollowedJob {
+  readonly forms: OutputForms;
+  readonly news: AsyncIterableIterator<JobNews>;
+}
 
 export interface JobExpiry {
   /** Wall-clock milliseconds. */
@@ -120,6 +138,8 @@ export interface Jobs extends JobEnds {
   /** What follows the ends of jobs. */
   readonly letters: JobLetters;
   readonly webhooks: JobWebhooks;
+  /** Its news from the beginning, or after an event; undefined where there is no such job. See JobQueues.follow. */
+  follow(publicId: string, after: string | undefined, signal: AbortSignal): Promise<FollowedJob | undefined>;
   /** The rows of the job's log, the newest first. */
   notes(publicId: string): Promise<readonly string[]>;
   /** Until when the result of a finished job can be asked for; undefined where that is not known. */
@@ -199,6 +219,15 @@ export function createJobs(parts: JobsParts): Jobs {
           ? await queues.waitOutcome(known.model, known.id, waitMs, signal)
           : await queues.find(known.model, known.id);
       return job === undefined ? { state: 'unknown' } : resultOf(job);
+    },
+    async follow(publicId, after, signal) {
+      const known = parsePublicJobId(publicId);
+      if (known === undefined) return undefined;
+      const { model, id } = known;
+      const job = await queues.find(model, id);
+      if (job === undefined && after === undefined) return undefined;
+      const forms = job && formsOf(job, { modelName: model, limits: STORED_LIMITS });
+      return { forms: forms ?? NO_FORMS, news: queues.follow(model, id, after, signal) };
     },
     queue: (model) => ({ ...queues.queue(model), url: queues.url }),
   };
@@ -290,14 +319,11 @@ function completed(job: StoredJob): JobResult {
 }
 
 /** The forms of outputs that the request asked for; JSON where its data do not say, being of another worker. */
-function formsOf(
-  job: StoredJob,
-  options: Parameters<typeof decodeJobData>[1],
-): Pick<DecodedRequest, 'outputs' | 'binaryDefault'> {
+function formsOf(job: StoredJob, options: Parameters<typeof decodeJobData>[1]): OutputForms {
   try {
     return decodeJobData({ ...(job.data as object), inputs: [] }, options);
   } catch {
-    return { outputs: [], binaryDefault: false };
+    return NO_FORMS;
   }
 }
 

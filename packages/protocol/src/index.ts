@@ -89,6 +89,7 @@ export {
   jobTags,
 } from './job-data.ts';
 export { isJsonObject, type JsonObject } from './job-json.ts';
+export { isStreamProgress, readableOutputs } from './job-progress.ts';
 export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
 export { jobStep } from './job-step.ts';
 export type { JsonScalar } from './json-reader.ts';

@@ -88,7 +88,8 @@ function tooLong(outputs: readonly Tensor[]): boolean {
   return bytes > JSON_BYTES_MAX;
 }
 
-function jsonOrBase64(tensor: Tensor): unknown {
+/** As JSON, or in base64 where that has no form for it. */
+export function jsonOrBase64(tensor: Tensor): unknown {
   const data = jsonElements(tensor);
   return data === undefined ? base64Tensor(tensor) : jsonTensor(tensor, data);
 }

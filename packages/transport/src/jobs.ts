@@ -44,7 +44,8 @@ export interface StoredJob {
  * as whoever runs it tells it. `end`: it is over, as it is now; `job` is undefined where it is deleted with its end.
  */
 export type JobNews =
-  | { readonly kind: 'unknown' | 'quiet' }
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'quiet' }
   | { readonly kind: 'present'; readonly job: StoredJob }
   | { readonly kind: 'state'; readonly event: string; readonly state: JobState; readonly atMs: number }
   | { readonly kind: 'progress'; readonly event: string; readonly progress: unknown }

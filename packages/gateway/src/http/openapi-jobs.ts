@@ -112,6 +112,26 @@ export const JOB_ROUTES: readonly GeneralRoute[] = [
     },
   ],
   [
+    `${ONE}/events`,
+    'get',
+    {
+      tag: JOBS,
+      summary: 'What becomes of a job, as server-sent events: state, progress, output, end',
+      parameters: [
+        named('job'),
+        header('Last-Event-ID', 'The id of an earlier event: those behind it.', {
+          type: 'string',
+          pattern: '^[0-9]{1,15}-[0-9]{1,15}$',
+        }),
+      ],
+      success: {
+        description: 'Events until the job is over; 204 where there are none behind that one.',
+        content: { 'text/event-stream': {} },
+      },
+      failure: JOB_ERROR_RESPONSE,
+    },
+  ],
+  [
     `${ONE}/result`,
     'get',
     {

@@ -206,7 +206,7 @@ export const GENERAL_SCHEMAS: Readonly<Record<string, Schema>> = {
       tags: { type: 'array', items: { type: 'string' } },
       batch_size: { ...amount, description: 'Rows of the batch that it ran in.' },
       worker: { type: 'string', description: 'Which ran it.' },
-      error: { type: 'object' },
+      progress: { description: 'What whoever runs it told last; `{n}` of a stream: how many answers there were.' },
       result_url: { type: 'string' },
       expires_at: { type: 'string', format: 'date-time' },
       request_id: { type: 'string' },

@@ -6,9 +6,9 @@ import { explain } from './explain.ts';
 import { followUpRoutes } from './follow-ups.ts';
 import { generate, generateStream } from './generate.ts';
 import { live, modelReady, ready } from './health.ts';
-import { type InferContext, infer } from './infer.ts';
+import { infer } from './infer.ts';
+import { type JobEventsContext, jobEvents } from './job-events.ts';
 import { inferAsJob, jobQueue, jobResult, jobStatus, submitJob } from './jobs.ts';
-import type { JobsContext } from './jobs-answer.ts';
 import { dropJob, listJobs, retryJob } from './jobs-change.ts';
 import { logging, setLogging } from './logging.ts';
 import { modelConfig, modelMetadata, serverMetadataText } from './metadata.ts';
@@ -23,7 +23,7 @@ import { sharedMemoryRoutes } from './shared-memory-routes.ts';
 import { allStatistics, modelStatistics } from './statistics.ts';
 import { setTraceSetting, traceSetting } from './trace.ts';
 
-export interface RoutesContext extends InferContext, JobsContext, ServicesContext {
+export interface RoutesContext extends JobEventsContext, ServicesContext {
   readonly serverId: string;
   readonly version: string;
   /** The groups of routes that need a key. */
@@ -75,6 +75,7 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['GET', JOB, (request, reply) => jobStatus(context, request, reply)],
     ['DELETE', JOB, (request, reply) => dropJob(context, request, reply)],
     ['POST', `${JOB}/retry`, (request, reply) => retryJob(context, request, reply)],
+    ['GET', `${JOB}/events`, (request, reply) => jobEvents(context, request, reply)],
     ['GET', `${JOB}/result`, (request, reply) => jobResult(context, request, reply)],
     ...followUpRoutes(context),
     ...sharedMemoryRoutes(context),

@@ -22,6 +22,7 @@ import { trackConnections } from './connections.ts';
 import { addCors } from './cors.ts';
 import { sendError } from './errors.ts';
 import { createInflate } from './inflate.ts';
+import { stopSignal } from './job-events.ts';
 import { rawPath } from './raw-path.ts';
 import { createRequestBytes } from './request-bytes.ts';
 import { addRoutes } from './routes.ts';
@@ -93,7 +94,7 @@ const NO_PATH: ErrorInfo = { code: 'NOT_FOUND', message: 'Not Found' };
 /** The KServe v2 HTTP endpoint: decodes, calls the gateway, encodes. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { clock, log, tls } = options;
-  let closing = false;
+  const stopping = stopSignal();
   const app = createApp(options);
   const unread = createUnreadAnswers({
     clock,
@@ -125,7 +126,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     sharedMemory: options.sharedMemory ?? createSharedMemory(false),
     openBytes: createRequestBytes(options.bytesInFlight ?? createBytesInFlight(LIMITS.bytes_in_flight_max)),
     clientSignal: createClientSignals(),
-    closing: () => closing,
+    closing: () => stopping.signal.aborted,
+    stopping: stopping.signal,
   });
 
   return {
@@ -140,7 +142,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       return { url: listenerUrl(app.server.address() as AddressInfo, tls === undefined ? 'http' : 'https') };
     },
     async close(deadlineMs) {
-      closing = true;
+      stopping.abort();
       tlsWatch?.cancel();
       unread.close();
       const timer = clock.at(clock.nowUs() + deadlineMs * 1000, connections.cut);
