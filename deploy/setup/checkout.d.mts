@@ -2,3 +2,5 @@ export declare const ROOT: string;
 export declare const CLI: string;
 export declare const MODEL_REPOSITORY: string;
 export declare const VENV: string;
+
+export declare function toolEnvironment(more?: Record<string, string>): Record<string, string | undefined>;

@@ -132,6 +132,37 @@ describe.each(MODES)('in mode %s', (mode) => {
     await expect(client.jobs.result(failing.id)).rejects.toMatchObject({ code: 'INTERNAL', message: 'not this' });
   });
 
+  test('jobs that are cancelled, found, run anew and removed', async () => {
+    const { jobs } = client;
+    const later = { delayMs: 600_000, tags: ['later', mode] };
+    const input = { model: 'longs', inputs: longs(4n) };
+    const job = await jobs.submit(input, { ...later, idempotencyKey: 'k' });
+    expect([job.state, await jobs.submit(input, { ...later, idempotencyKey: 'k' })]).toMatchObject([
+      'delayed',
+      { id: job.id },
+    ]);
+    await expect(jobs.submit({ ...input, inputs: longs(5n) }, { idempotencyKey: 'k' })).rejects.toMatchObject({
+      code: 'ALREADY_EXISTS',
+      status: 409,
+    });
+    await expect(jobs.remove(job.id)).rejects.toMatchObject({ code: 'INVALID_ARG', status: 409 });
+
+    await jobs.cancel(job.id);
+    expect(await jobs.wait(job.id)).toMatchObject({ state: 'cancelled', error: { code: 'CANCELLED' } });
+    expect(await jobs.cancel(job.id)).toMatchObject({ state: 'cancelled' });
+    await expect(jobs.result(job.id)).rejects.toMatchObject({ code: 'CANCELLED' });
+    const found: string[] = [];
+    for await (const { id } of jobs.list({ model: 'longs', tag: mode, limit: 1 })) found.push(id);
+    expect(found).toEqual([job.id]);
+
+    await jobs.retry(job.id);
+    expect((await jobs.result(job.id)).outputs.OUTPUT0?.data).toEqual(BigInt64Array.of(4n));
+    expect(await jobs.wait(job.id)).toMatchObject({ state: 'completed' });
+    await jobs.remove(job.id);
+    await jobs.remove(job.id);
+    await expect(jobs.get(job.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
   test('a BullMQ producer of jobs and of sequences', async () => {
     const producers = await Promise.all(
       ['longs', 'sums'].map(async (model) => {

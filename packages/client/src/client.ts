@@ -45,13 +45,14 @@ export interface Client {
 /** Throws INVALID_ARG where `url` is no address. Nothing has to be closed. */
 export function createClient(options: HttpOptions): Client {
   const http = createHttp(options);
+  const blobs = createBlobs(http);
   return {
     infer: (input, call = {}) => infer(http, input, call),
     generate: (input, call = {}) => generate(http, input, call),
     stream: (input, call = {}) => stream(http, input, call),
     sequence: (sequence) => createSequence((input, call) => infer(http, input, call), sequence),
-    jobs: createJobs(http),
-    blobs: createBlobs(http),
+    jobs: createJobs(http, blobs),
+    blobs,
     async isReady(model, call = {}) {
       const path = model === undefined ? '/v2/health/ready' : `${modelPath(model)}/ready`;
       try {

@@ -27,6 +27,8 @@ export interface QueueEventsLike {
 export interface Outcomes {
   /** The return value of a job from its end on; rejects with its error. */
   of(id: string): Promise<unknown>;
+  /** From now on the job is there, or was removed. */
+  added(id: string): void;
   /** Of one that was not added. */
   forget(id: string): void;
   close(): void;
@@ -36,19 +38,25 @@ interface Waiter {
   readonly promise: Promise<unknown>;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: NereidError) => void;
-  looksLeft: number;
+  isAdded: boolean;
+  missed: number;
 }
 
-/** Events may be lost with a connection, or trimmed from their stream: so long without one, jobs are looked at. */
+/**
+ * Events may be lost with a connection, or trimmed from their stream: so often jobs are looked at. At first more often,
+ * since BullMQ tells that it is ready before it reads, and what happens between is lost.
+ */
 const LOOK_MS = 5_000;
+const FIRST_LOOK_MS = 250;
 /** So many at a time, those first that were looked at longest ago. */
 const LOOKS_MAX = 50;
-/** A job that is not there so often in a row was removed: a single time it may just not have been added yet. */
-const MISSING_MAX = 2;
+/** A job that was not there so often was removed: after the first time its event may still be on its way. */
+const MISSED_MAX = 2;
 
 export function createOutcomes(queue: QueueLike, events: QueueEventsLike): Outcomes {
   const waiting = new Map<string, Waiter>();
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let pauseMs = FIRST_LOOK_MS;
 
   const settle = (id: string, end: (waiter: Waiter) => void) => {
     const waiter = waiting.get(id);
@@ -65,7 +73,8 @@ export function createOutcomes(queue: QueueLike, events: QueueEventsLike): Outco
     const job = (await queue.getJob(id)) as
       | { readonly finishedOn?: number; readonly returnvalue?: unknown; readonly failedReason?: string }
       | undefined;
-    if (job === undefined && --waiter.looksLeft === 0) failed({ jobId: id, failedReason: GONE });
+    if (job === undefined && waiter.isAdded && ++waiter.missed === MISSED_MAX)
+      failed({ jobId: id, failedReason: GONE });
     if (job?.finishedOn === undefined) return;
     if (job.failedReason) failed({ jobId: id, failedReason: job.failedReason });
     else completed({ jobId: id, returnvalue: job.returnvalue });
@@ -82,7 +91,8 @@ export function createOutcomes(queue: QueueLike, events: QueueEventsLike): Outco
     if (waiting.size > 0) timer = later();
   };
   const later = () => {
-    const started = setTimeout(() => void lookAtSome(), LOOK_MS);
+    const started = setTimeout(() => void lookAtSome(), pauseMs);
+    pauseMs = Math.min(pauseMs * 2, LOOK_MS);
     // The connection of the events keeps Node alive as long as that is wanted.
     (started as { unref?: () => void }).unref?.();
     return started;
@@ -106,9 +116,13 @@ export function createOutcomes(queue: QueueLike, events: QueueEventsLike): Outco
       });
       // Whoever asks for the result sees it; nobody has to.
       promise.catch(() => {});
-      waiting.set(id, { promise, resolve, reject, looksLeft: MISSING_MAX });
+      waiting.set(id, { promise, resolve, reject, isAdded: false, missed: 0 });
       timer ??= later();
       return promise;
+    },
+    added(id) {
+      const waiter = waiting.get(id);
+      if (waiter !== undefined) waiter.isAdded = true;
     },
     forget: (id) => settle(id, () => {}),
     close() {

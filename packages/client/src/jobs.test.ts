@@ -33,6 +33,16 @@ const events = (...parts: readonly [id: string, type: string, data: unknown][]) 
     parts.map(([id, type, data]) => `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`).join(''),
   );
 
+test('a submission that is repeated is one job', async () => {
+  const { jobs, sent } = clientOf(broken, unavailable(), json(job('waiting')), json(job('waiting')));
+  const input = { model: 'm', inputs: {} };
+  await jobs.submit(input);
+  await jobs.submit(input);
+  const keys = sent.map(({ headers }) => headers['Idempotency-Key']);
+  expect(keys.slice(0, 2)).toEqual([keys[2], keys[2]]);
+  expect(keys[3]).not.toBe(keys[2]);
+});
+
 test('a submission carries its wishes', async () => {
   const { jobs, sent } = clientOf(json(job('waiting'), 202));
   const inputs = { I: { datatype: 'INT32', shape: [1], data: [1] } } as const;
@@ -99,23 +109,28 @@ describe('a result', () => {
 });
 
 describe('a cancel', () => {
-  test('ends a job', async () => {
-    const { jobs, calls } = clientOf(json(job('running')), json(job('cancelled')), json(job('cancelled')));
+  test('ends a job, again where its answer is lost', async () => {
+    const { jobs, calls } = clientOf(broken, json(job('cancelled')), json(job('cancelled')));
     expect(await jobs.cancel('m~1')).toEqual(job('cancelled'));
-    expect(calls()).toEqual(['GET /v2/jobs/m~1', 'DELETE /v2/jobs/m~1', 'GET /v2/jobs/m~1']);
+    expect(calls()).toEqual([...Array(2).fill('DELETE /v2/jobs/m~1?only=cancel'), 'GET /v2/jobs/m~1']);
   });
 
-  test('leaves one that is over, which the same call would remove', async () => {
-    const { jobs, calls } = clientOf(json(job('completed')));
+  test('leaves one that is over', async () => {
+    const { jobs } = clientOf(json({ error: 'it is over', code: 'INVALID_ARG' }, 409), json(job('completed')));
     expect(await jobs.cancel('m~1')).toEqual(job('completed'));
-    expect(calls()).toEqual(['GET /v2/jobs/m~1']);
   });
+});
 
-  test('is not repeated where its answer is lost', async () => {
-    const { jobs, sent } = clientOf(json(job('running')), broken);
-    await expect(jobs.cancel('m~1')).rejects.toMatchObject({ reason: 'connection' });
-    expect(sent).toHaveLength(2);
-  });
+test('a removal is one, whether the job was still there or not', async () => {
+  const { jobs, calls } = clientOf(
+    new Response(null, { status: 204 }),
+    json({ error: 'no', code: 'NOT_FOUND' }, 404),
+    json({ error: 'it runs', code: 'INVALID_ARG' }, 409),
+  );
+  await jobs.remove('m~1');
+  await jobs.remove('m~1');
+  await expect(jobs.remove('m~1')).rejects.toMatchObject({ code: 'INVALID_ARG', status: 409 });
+  expect(calls()).toEqual(Array(3).fill('DELETE /v2/jobs/m~1?only=remove'));
 });
 
 test('a list goes through all pages, empty ones too', async () => {
@@ -146,6 +161,18 @@ describe('watching', () => {
     const { jobs, sent } = clientOf(...Array.from({ length: 9 }, () => events()));
     await expect(jobs.watch('m~1').next()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'connection' });
     expect(sent).toHaveLength(5);
+  });
+
+  test('behind the end is nothing', async () => {
+    const { jobs } = clientOf(new Response(null, { status: 204 }));
+    expect(await jobs.watch('m~1', { lastEventId: '9-0' }).next()).toEqual({ done: true, value: undefined });
+  });
+
+  test('gives the tensors of an output', async () => {
+    const outputs = [{ name: 'O', datatype: 'FP32', shape: [1], b64: 'AADAPw==' }];
+    const { jobs } = clientOf(events(['1-0', 'output', { n: 1, outputs }]));
+    const { value } = await jobs.watch('m~1').next();
+    expect(value).toMatchObject({ data: { n: 1 }, outputs: { O: { shape: [1], data: Float32Array.of(1.5) } } });
   });
 
   test('of a job that is not there', async () => {

@@ -1,9 +1,11 @@
+import type { Blobs } from './blobs.ts';
 import { NereidError } from './error.ts';
 import { modelPath } from './generate.ts';
 import { type CallOptions, type Http, sleep } from './http.ts';
 import { decodeAnswer, encodeRequest, HEADER_LENGTH, type InferInput, type InferResult } from './infer.ts';
 import { isOver, type Job, type JobState, type JobWishes, jobOf, jobPath, wishHeaders } from './job.ts';
 import { objectOf } from './json.ts';
+import { randomId } from './random-id.ts';
 import { type JobEvent, watchJob } from './watch-job.ts';
 
 export interface SubmitOptions extends CallOptions, JobWishes {
@@ -48,9 +50,9 @@ export interface Jobs {
   result(id: string, options?: CallOptions): Promise<InferResult>;
   /** What happens to the job until its end, through any number of lost connections. */
   watch(id: string, options?: WatchOptions): AsyncGenerator<JobEvent, void, void>;
-  /** Ends a job that is not over; one that is stays as it is. */
+  /** Ends a job that is not over; one that is stays as it is, and is given back. */
   cancel(id: string, options?: CallOptions): Promise<Job>;
-  /** Removes a job that is over, with its result; cancels one that is not. */
+  /** Removes a job that is over, with its result; nothing where it is not there. Throws INVALID_ARG where it is not over. */
   remove(id: string, options?: CallOptions): Promise<void>;
   /** Lets a job that failed or was cancelled begin anew. */
   retry(id: string, options?: CallOptions): Promise<Job>;
@@ -70,16 +72,18 @@ const LOOK_MS = 1_000;
 /** What a job that failed with UNAVAILABLE is answered with, but also what a server or proxy says of itself. */
 const UNCLEAR: ReadonlySet<number | undefined> = new Set([429, 502, 503, 504, undefined]);
 
-export function createJobs(http: Http): Jobs {
+/** The job is in another state than is asked for. */
+const CONFLICT = 409;
+const NOT_THERE = 404;
+
+export function createJobs(http: Http, blobs: Pick<Blobs, 'get'>): Jobs {
   const get = async (id: string, options: CallOptions, query = ''): Promise<Job> => {
     return jobOf(await http.json({ ...options, method: 'GET', path: `${jobPath(id)}${query}`, repeatable: 'always' }));
   };
   const post = (id: string, what: string, options: CallOptions) =>
     http.json({ ...options, method: 'POST', path: `${jobPath(id)}/${what}`, repeatable: 'if refused' });
-  const remove = async (id: string, options: CallOptions) => {
-    // Never a second time: the first may have ended the job, and the second would then remove it.
-    return await http.call({ ...options, method: 'DELETE', path: jobPath(id), repeatable: 'if refused' });
-  };
+  const drop = (id: string, only: 'cancel' | 'remove', options: CallOptions) =>
+    http.call({ ...options, method: 'DELETE', path: `${jobPath(id)}?only=${only}`, repeatable: 'always' });
   const page = async (filter: JobFilter, after: string | undefined, options: CallOptions): Promise<JobPage> => {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries({ ...filter, after })) {
@@ -97,14 +101,14 @@ export function createJobs(http: Http): Jobs {
   return {
     async submit(input, options = {}) {
       const { headers, body } = encodeRequest(input);
-      const key = options.idempotencyKey;
+      const { idempotencyKey: key = randomId() } = options;
       const answer = await http.json({
         ...callOptions(options),
         method: 'POST',
         path: `${modelPath(input.model, input.version)}/jobs`,
-        headers: { ...headers, ...wishHeaders(options), ...(key === undefined ? {} : { 'Idempotency-Key': key }) },
+        headers: { ...headers, ...wishHeaders(options), 'Idempotency-Key': key },
         body,
-        repeatable: key === undefined ? 'if refused' : 'always',
+        repeatable: 'always',
       });
       return jobOf(answer);
     },
@@ -133,15 +137,22 @@ export function createJobs(http: Http): Jobs {
           return undefined;
         }
       }),
-    watch: (id, options = {}) => watchJob(http, id, options),
+    watch: (id, options = {}) => watchJob(http, blobs, id, options),
     async cancel(id, options = {}) {
-      const job = await get(id, options);
-      if (isOver(job)) return job;
-      await remove(id, options);
+      try {
+        await drop(id, 'cancel', options);
+      } catch (thrown) {
+        if (!hasStatus(thrown, CONFLICT)) throw thrown;
+      }
       return get(id, options);
     },
     async remove(id, options = {}) {
-      await remove(id, options);
+      try {
+        await drop(id, 'remove', options);
+      } catch (thrown) {
+        // Perhaps by the first of two attempts.
+        if (!hasStatus(thrown, NOT_THERE)) throw thrown;
+      }
     },
     retry: async (id, options = {}) => jobOf(await post(id, 'retry', options)),
     async resendWebhook(id, options = {}) {
@@ -182,6 +193,10 @@ async function patiently<T>(
     // One that stops answers at once.
     if (nowMs - begunMs < waitMs) await sleep(Math.min(LOOK_MS, endMs - nowMs), signal ?? NEVER);
   }
+}
+
+function hasStatus(thrown: unknown, status: number): boolean {
+  return thrown instanceof NereidError && thrown.status === status;
 }
 
 const NEVER = new AbortController().signal;

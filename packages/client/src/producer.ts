@@ -3,6 +3,7 @@ import { NereidError } from './error.ts';
 import type { InferResult } from './infer.ts';
 import { type BlobPlace, type JobDataOptions, type JobInput, jobData, jobResult } from './job-data.ts';
 import { createOutcomes, type QueueEventsLike, type QueueLike } from './job-outcomes.ts';
+import { randomId } from './random-id.ts';
 
 /** What BullMQ does with a job; its own names and meanings. */
 export interface BullOptions {
@@ -80,7 +81,7 @@ export function createProducer({
   const outcomes = createOutcomes(queue, events);
 
   const add = async (input: JobInput, options: ProduceOptions = {}): Promise<ProducedJob> => {
-    const { name = 'infer', jobId: id = crypto.randomUUID(), priority, delay, attempts, backoff } = options;
+    const { name = 'infer', jobId: id = randomId(), priority, delay, attempts, backoff } = options;
     const data = await jobData(input, options, place);
     const { removeOnComplete = KEPT, removeOnFail = KEPT } = options;
     await events.waitUntilReady();
@@ -89,6 +90,7 @@ export function createProducer({
     try {
       const opts = { jobId: id, priority, delay, attempts, backoff, removeOnComplete, removeOnFail };
       await queue.add(name, data, withoutUnset(opts));
+      outcomes.added(id);
     } catch (thrown) {
       outcomes.forget(id);
       throw thrown;
@@ -103,7 +105,7 @@ export function createProducer({
 
   return {
     add,
-    sequence(id = crypto.randomUUID()) {
+    sequence(id = randomId()) {
       let next = 0;
       const step = (input: Omit<JobInput, 'sequence'>, options: ProduceOptions | undefined, end: boolean) => {
         const number = next++;

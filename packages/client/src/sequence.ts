@@ -1,6 +1,7 @@
 import { NereidError } from './error.ts';
 import type { CallOptions } from './http.ts';
 import type { InferInput, InferResult, SequenceInput } from './infer.ts';
+import { randomId } from './random-id.ts';
 
 /** A step of a sequence: a request without what makes it one. */
 export type StepInput = Omit<InferInput, 'model' | 'version' | 'sequence'>;
@@ -36,7 +37,7 @@ const NEEDS_START = /must specify the START flag/;
 
 export function createSequence(
   infer: (input: InferInput, options: CallOptions) => Promise<InferResult>,
-  { model, version, id = crypto.randomUUID() }: SequenceOptions,
+  { model, version, id = randomId() }: SequenceOptions,
 ): Sequence {
   /** The number of the next step. */
   let next = 0;

@@ -1,9 +1,12 @@
+import type { Blobs } from './blobs.ts';
 import { NereidError } from './error.ts';
 import { type CallOptions, type Http, sleep } from './http.ts';
+import type { InferResult } from './infer.ts';
 import { jobPath } from './job.ts';
-import { parseJson } from './json.ts';
+import { jobResult } from './job-data.ts';
+import { isObject, parseJson } from './json.ts';
 import { RETRY_DEFAULTS } from './retry.ts';
-import { serverEvents } from './server-events.ts';
+import { type ServerEvent, serverEvents } from './server-events.ts';
 
 /** What happened to a job; `id` continues from there with `lastEventId`. */
 export interface JobEvent {
@@ -11,9 +14,13 @@ export interface JobEvent {
   /** `state`, `progress`, `output` (an answer of a decoupled model) or `end`. */
   readonly type: string;
   readonly data: unknown;
+  /** The tensors of an `output`. */
+  readonly outputs?: InferResult['outputs'];
 }
 
 const LAST = 'end';
+/** The last event had been seen. */
+const NOTHING_MORE = 204;
 
 /**
  * The job's events until its end. Where the connection ends before, it begins again behind the last event that came;
@@ -21,6 +28,7 @@ const LAST = 'end';
  */
 export async function* watchJob(
   http: Http,
+  blobs: Pick<Blobs, 'get'>,
   id: string,
   options: CallOptions & { readonly lastEventId?: string },
 ): AsyncGenerator<JobEvent, void, void> {
@@ -28,7 +36,7 @@ export async function* watchJob(
   const { attempts, delayMs } = { ...RETRY_DEFAULTS, ...retry };
   let last = options.lastEventId ?? '';
   for (let broken = 0; ; broken++) {
-    const { body } = await http.open({
+    const { body, status } = await http.open({
       signal,
       timeoutMs,
       retry,
@@ -37,16 +45,17 @@ export async function* watchJob(
       headers: { Accept: 'text/event-stream', ...(last === '' ? {} : { 'Last-Event-ID': last }) },
       repeatable: 'always',
     });
+    if (status === NOTHING_MORE) return;
     let cause: unknown;
     try {
       for await (const event of serverEvents(body ?? new ReadableStream())) {
         broken = 0;
         if (event.id !== '') last = event.id;
-        yield { id: event.id, type: event.type, data: parseJson(event.data) };
+        yield await jobEvent(event, blobs);
         if (event.type === LAST) return;
       }
     } catch (thrown) {
-      if (signal?.aborted === true) throw thrown;
+      if (signal?.aborted === true || thrown instanceof NereidError) throw thrown;
       cause = thrown;
     }
     if (broken >= attempts) {
@@ -54,4 +63,10 @@ export async function* watchJob(
     }
     await sleep(delayMs * 2 ** broken, signal ?? new AbortController().signal);
   }
+}
+
+async function jobEvent({ id, type, data }: ServerEvent, blobs: Pick<Blobs, 'get'>): Promise<JobEvent> {
+  const event = { id, type, data: parseJson(data) };
+  const hasOutputs = type === 'output' && isObject(event.data) && Array.isArray(event.data.outputs);
+  return hasOutputs ? { ...event, outputs: (await jobResult(event.data, blobs)).outputs } : event;
 }
