@@ -8,7 +8,7 @@ import type { Clock, Log } from '@nereid/runtime';
 import type { Job, Queue } from 'bullmq';
 import type { StoredJob } from './jobs.ts';
 import { createDeliveryTaker, type DeliveryTaker, type ServeDeliveries } from './jobs-delivery-taker.ts';
-import type { QueueKind } from './jobs-names.ts';
+import { followUpId, type QueueKind } from './jobs-names.ts';
 import type { RedisClient } from './redis-connection.ts';
 
 /** What is told, the same at each attempt. */
@@ -71,7 +71,8 @@ const WAITING_MAX = 100_000;
 
 export function createDeliveries(parts: DeliveriesParts): Deliveries {
   const { log, ask } = parts;
-  const read = async (model: string, id: string) => (await parts.queues(model).getJob(id)) as Job | undefined;
+  const read = async (model: string, id: string) =>
+    (await parts.queues(model).getJob(followUpId(id))) as Job | undefined;
 
   return {
     find: (model, id) =>
@@ -108,7 +109,7 @@ export function createDeliveries(parts: DeliveriesParts): Deliveries {
 
 function deliveryOptions(id: string) {
   return {
-    jobId: id,
+    jobId: followUpId(id),
     attempts: DELIVERY_ATTEMPTS,
     backoff: { type: 'exponential', delay: BACKOFF_MS, jitter: JITTER },
     removeOnComplete: { count: KEEP_MAX, age: DAY_S },

@@ -2,7 +2,7 @@ import { type Clock, type Log, settledWithin, type Timer } from '@nereid/runtime
 import { DelayedError, type Job, UnrecoverableError, Worker } from 'bullmq';
 import type { StoredJob } from './jobs.ts';
 import type { WebhookMessage } from './jobs-deliveries.ts';
-import type { QueueKind } from './jobs-names.ts';
+import { followedJobId, type QueueKind } from './jobs-names.ts';
 import type { RedisClient } from './redis-connection.ts';
 
 export interface DeliveryTakerParts {
@@ -112,7 +112,7 @@ export function createDeliveryTaker(parts: DeliveryTakerParts, options: ServeDel
   const deliver = async (model: string, job: Job, token: string | undefined): Promise<void> => {
     const { id = '', data } = job;
     const known = data?.message as WebhookMessage | undefined;
-    const message = known ?? (await options.compose(model, id, data?.ended));
+    const message = known ?? (await options.compose(model, followedJobId(id), data?.ended));
     if (message === undefined) {
       const waitMs = Math.min(WAIT_MS_MAX, Math.max(WAIT_MS_MIN, (clock.wallMs() - job.timestamp) / WAIT_PARTS));
       await job.moveToDelayed(clock.wallMs() + waitMs, token);

@@ -161,6 +161,27 @@ describe('a job that exhausts its attempts', () => {
     expect(await queues.letters.remove(model, 'A1')).toBe(false);
   });
 
+  test('may have a number that BullMQ gave it, and runs again under that while it is there', async () => {
+    let fails = true;
+    take((taker, { id }) => (fails ? taker.fail(id, 'INTERNAL: x', true) : taker.complete(id, 1)));
+    const producer = plainQueue(`infer.${model}`);
+    const [first = '', second = ''] = (await producer.addBulk([1, 2].map((data) => ({ name: 'x', data })))).map(
+      ({ id }) => id,
+    );
+    for (const id of [first, second]) {
+      await queues.wait(model, id, 20_000);
+      expect(await queues.letters.find(model, id)).toMatchObject({ id, data: Number(id) });
+    }
+    expect((await queues.letters.list(model, first, 10)).map(({ id }) => id)).toEqual([second]);
+    fails = false;
+    expect(await queues.letters.replay(model, first, 3)).toBe('replayed');
+    expect(await queues.wait(model, first, 20_000)).toMatchObject({ state: 'completed', data: 3 });
+    await (await producer.getJob(second))?.remove();
+    expect(await queues.letters.replay(model, second)).toBe('replayed');
+    expect(await queues.wait(model, '3', 20_000)).toMatchObject({ state: 'completed', data: 2 });
+    expect(await queues.letters.list(model, undefined, 10)).toEqual([]);
+  });
+
   test('is none for a mistake of its client', async () => {
     await queues.add(model, { ...JOB, data: {} });
     take((taker, { id }) => taker.fail(id, 'INVALID_ARG: x', false));
@@ -243,6 +264,13 @@ describe('the webhook of a job', () => {
     const { sent } = serve();
     take((taker, { id }) => taker.complete(id, 1));
     await expect.poll(() => sent, { timeout: 10_000 }).toMatchObject([{ body: '{"gone":"completed"}' }]);
+  });
+
+  test('is sent of a job with a number that BullMQ gave it', async () => {
+    const { id } = await plainQueue(`infer.${model}`).add('x', JOB.data);
+    const { sent } = serve();
+    take((taker, job) => taker.complete(job.id, 1));
+    await expect.poll(() => sent, { timeout: 10_000 }).toEqual([{ url: URL_1, id, body: '{"state":"completed"}' }]);
   });
 
   test('is tried again and says the same; sent by hand it is sent at once', async () => {

@@ -6,6 +6,7 @@
 import { type ErrorInfo, isJsonObject, type JsonObject, QUEUE_TIMEOUT } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import type { Job, Queue } from 'bullmq';
+import { followedJobId, followUpId, isOwnId } from './jobs-names.ts';
 import { isOver, jobState } from './jobs-stored.ts';
 
 export interface DeadLetter {
@@ -80,7 +81,8 @@ export function isBuried({ code, message }: ErrorInfo): boolean {
 export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undertaker {
   const { clock, ask } = parts;
 
-  const read = async (model: string, id: string) => (await parts.letters(model).getJob(id)) as Job | undefined;
+  const read = async (model: string, id: string) =>
+    (await parts.letters(model).getJob(followUpId(id))) as Job | undefined;
 
   const trim = async (queue: Queue) => {
     await queue.clean(DAYS_30_MS, AGED_AT_ONCE_MAX, 'wait');
@@ -92,7 +94,7 @@ export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undert
 
   /** Where the letter is still the one that was read: the job may have died again. */
   const drop = async (model: string, letter: Job) => {
-    const now = await read(model, letter.id ?? '');
+    const now = await read(model, followedJobId(letter.id ?? ''));
     if (now?.timestamp === letter.timestamp) await now.remove();
   };
 
@@ -105,16 +107,17 @@ export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undert
       if (!isOver(state)) return 'under way';
     }
     const input = data === undefined ? letter.data.data : data;
-    if (job?.parentKey !== undefined) {
-      // Its parent knows it as it is.
+    if (job !== undefined && (job.parentKey !== undefined || !isOwnId(id))) {
+      // Its parent knows it as it is; and BullMQ adds none with a number for its id.
       await job.updateData(input);
       await job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true });
       return 'replayed';
     }
     await job?.remove({ removeChildren: false });
     const { delay: _delay, timestamp: _timestamp, ...options } = letter.data.options;
-    // From now on, or a deadline would be over already.
-    await queue.add(letter.data.name, input, { ...options, jobId: id, timestamp: Math.floor(clock.wallMs()) });
+    // From now on, or a deadline would be over already. One of whose number nothing is left gets a new number.
+    const own = isOwnId(id) ? { jobId: id } : { jobId: undefined };
+    await queue.add(letter.data.name, input, { ...options, ...own, timestamp: Math.floor(clock.wallMs()) });
     return 'replayed';
   };
 
@@ -129,7 +132,7 @@ export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undert
         const queue = parts.letters(model);
         // Of an earlier death.
         await (await read(model, id))?.remove();
-        await queue.add('letter', letter, { jobId: id });
+        await queue.add('letter', letter, { jobId: followUpId(id) });
         await trim(queue);
       });
     },
@@ -137,7 +140,7 @@ export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undert
       ask(async () => {
         const queue = parts.letters(model);
         const ids = await queue.getRanges(['waiting'], 0, LETTERS_MAX - 1, true);
-        const start = after === undefined ? 0 : ids.indexOf(after) + 1;
+        const start = after === undefined ? 0 : ids.indexOf(followUpId(after)) + 1;
         const read = await Promise.all(ids.slice(start, start + limit).map((id) => queue.getJob(id)));
         return read.filter((letter) => letter !== undefined).map((letter) => deadLetter(model, letter));
       }),
@@ -163,7 +166,8 @@ export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undert
   };
 }
 
-function deadLetter(model: string, { id = '', data, timestamp }: Job): DeadLetter {
+function deadLetter(model: string, { id: letterId = '', data, timestamp }: Job): DeadLetter {
+  const id = followedJobId(letterId);
   // Any client of Redis may add to the queue.
   const letter: JsonObject = isJsonObject(data) ? data : {};
   return {

@@ -30,6 +30,25 @@ export function parsePublicJobId(text: string): { readonly model: string; readon
   }
 }
 
+/** A whole number, as BullMQ gives it to a job that comes without an id: it takes none such from outside. */
+const COUNTED = /^-?[0-9]+$/;
+const MARK = '#';
+
+/** The id of what follows a job (its dead letter, its delivery) in the queue of these. Another one for each id. */
+export function followUpId(jobId: string): string {
+  return COUNTED.test(jobId) || jobId.startsWith(MARK) ? `${MARK}${jobId}` : jobId;
+}
+
+/** The job's id of a `followUpId`. */
+export function followedJobId(id: string): string {
+  return id.startsWith(MARK) ? id.slice(MARK.length) : id;
+}
+
+/** Whether BullMQ takes it as the id of a new job. */
+export function isOwnId(jobId: string): boolean {
+  return !COUNTED.test(jobId);
+}
+
 /** Crockford's base 32. */
 const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 const TIME_DIGITS = 10;
