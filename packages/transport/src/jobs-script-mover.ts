@@ -11,6 +11,7 @@ import {
   TAKES_AT_ONCE_MAX,
   type Taken,
 } from './jobs-mover.ts';
+import { scheduleNext } from './jobs-schedulers.ts';
 import type { JobScripts, RawJob } from './jobs-scripts.ts';
 import { END_FIELDS } from './jobs-scripts-text.ts';
 
@@ -32,6 +33,8 @@ interface KeptOptions {
   readonly removeOnComplete?: unknown;
   readonly removeOnFail?: unknown;
   readonly attempts?: unknown;
+  /** Of one that a job scheduler has added. */
+  readonly repeat?: unknown;
 }
 
 interface ScriptedJob extends MovedJob {
@@ -106,7 +109,7 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
         isTaking = false;
         dueMs = answer.dueMs;
         limitedUntilUs = answer.limitMs > 0 ? clock.nowUs() + answer.limitMs * 1000 : 0;
-        for (const raw of answer.jobs) parts.arrived(scriptedJob(worker, raw, token));
+        for (const raw of answer.jobs) arrived(scriptedJob(worker, raw, token));
         taking?.tell({ asked: count, found: answer.jobs.length });
       }
     } catch (error) {
@@ -116,6 +119,11 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
       if (count > 0) isTaking = false;
       if (asked !== undefined) atTurnsEnd();
     }
+  };
+
+  const arrived = (job: ScriptedJob) => {
+    if (job.opts.repeat !== undefined) void scheduleNext(worker, job.bull, parts);
+    parts.arrived(job);
   };
 
   const putBackAll = async () => {
