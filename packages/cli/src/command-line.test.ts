@@ -8,6 +8,10 @@ async function runLine(argv: readonly string[], exit: ExitCode = 0) {
   const ran: (readonly [string, readonly string[]])[] = [];
   const checked: unknown[] = [];
   const asked: unknown[] = [];
+  const ask = async (options: unknown): Promise<ExitCode> => {
+    asked.push(options);
+    return 1;
+  };
   const line: CommandLine = {
     version: '1.2.3',
     stdout: (text) => {
@@ -24,18 +28,10 @@ async function runLine(argv: readonly string[], exit: ExitCode = 0) {
       checked.push({ repositories, json, autoComplete, modelConfigName });
       return 4;
     },
-    listSequences: async (options) => {
-      asked.push(options);
-      return 1;
-    },
-    explain: async (options) => {
-      asked.push(options);
-      return 1;
-    },
-    evictSequence: async (options) => {
-      asked.push(options);
-      return 1;
-    },
+    listSequences: ask,
+    explain: ask,
+    evictSequence: ask,
+    jobs: { list: ask, show: ask, retry: ask, cancel: ask, remove: ask, watch: ask },
   };
   const exitCode = await runCommandLine(argv, line);
   return { exitCode, out, err, ran, checked, asked };
@@ -144,6 +140,31 @@ describe('the command line', () => {
     [['evict', '--url=http://h:1', '--model=m', 'gw-1:7'], { url: 'http://h:1', model: 'm', session: 'gw-1:7' }],
   ])('sequences %j asks a server and ends as that ends', async (argv, options) => {
     expect(await runLine(['sequences', ...argv])).toMatchObject({ exitCode: 1, err: '', asked: [options] });
+  });
+
+  it.each<[readonly string[], unknown]>([
+    [['ls'], { url: 'http://127.0.0.1:8000', limit: 100, json: false }],
+    [
+      ['ls', '--model=m', '--state=failed', '--tag=t', '--limit=7', '--json'],
+      { url: 'http://127.0.0.1:8000', model: 'm', state: 'failed', tag: 't', limit: 7, json: true },
+    ],
+    [['show', 'm~1', '--json'], { url: 'http://127.0.0.1:8000', id: 'm~1', json: true }],
+    [['retry', 'm~1'], { url: 'http://127.0.0.1:8000', id: 'm~1' }],
+    [['cancel', 'm~1', '--url=http://h:1'], { url: 'http://h:1', id: 'm~1' }],
+    [['rm', 'm~1'], { url: 'http://127.0.0.1:8000', id: 'm~1' }],
+    [['watch', 'm~1'], { url: 'http://127.0.0.1:8000', id: 'm~1', json: false }],
+  ])('jobs %j asks a server and ends as that ends', async (argv, options) => {
+    expect(await runLine(['jobs', ...argv])).toMatchObject({ exitCode: 1, err: '', asked: [options] });
+  });
+
+  it.each<[readonly string[], RegExp]>([
+    [['ls', '--limit=0'], /It must be a whole number from 1/],
+    [['watc', 'x'], /unknown command 'watc': Did you mean watch\?/],
+    [['rm'], /missing required argument 'id'/],
+  ])('jobs %j is 2, with what is wrong', async (argv, text) => {
+    const { exitCode, err, asked } = await runLine(['jobs', ...argv]);
+    expect([exitCode, asked]).toEqual([2, []]);
+    expect(err).toMatch(text);
   });
 
   it('explain asks a server for an id', async () => {

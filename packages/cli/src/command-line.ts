@@ -2,6 +2,7 @@ import { Command, CommanderError, Help } from 'commander';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import type { ExplainOptions } from './explain.ts';
 import { programHelp, runHelp } from './help.ts';
+import { addJobs, type JobCommands } from './job-commands.ts';
 import type { ModelsCheckOptions } from './models-check.ts';
 import type { RunCommand, RunHost } from './run.ts';
 import type { EvictOptions, ListOptions } from './sequences.ts';
@@ -17,6 +18,7 @@ export interface CommandLine {
   readonly listSequences: (options: ListOptions) => Promise<ExitCode>;
   readonly explain: (options: ExplainOptions) => Promise<ExitCode>;
   readonly evictSequence: (options: EvictOptions) => Promise<ExitCode>;
+  readonly jobs: JobCommands;
 }
 
 const RUN_COMMANDS: readonly RunCommand[] = ['serve', 'gateway', 'coordinator', 'worker'];
@@ -42,6 +44,7 @@ export async function runCommandLine(argv: readonly string[], line: CommandLine)
   addModels(program, line, end);
   addSequences(program, line, end);
   addExplain(program, line, end);
+  addJobs(program, line.jobs, end);
   try {
     await program.parseAsync([...argv], { from: 'user' });
     return exitCode;

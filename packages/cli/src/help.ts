@@ -17,6 +17,7 @@ const EXAMPLES = `Examples:
   NEREID_LOG_OUTPUT=json nereid serve --config nereid.yaml
   nereid sequences ls --url=http://10.0.0.7:8000
   nereid explain my-request-7
+  nereid jobs ls --model=simple --state=failed
   curl localhost:8000/v2/health/ready`;
 
 /** `nereid --help`. */
@@ -36,6 +37,9 @@ Commands:
   models check <folder>  Check the models of a repository without running them
   sequences ls           List the sequences that a server keeps
   sequences evict <id>   End one of them, by its session
+  jobs ls                List jobs
+  jobs show|watch <id>   Tell what is known of a job, or what becomes of it until it is over
+  jobs retry|cancel|rm <id>  Run a failed job anew, cancel one, remove one that is over
   explain <id>           Tell what became of a request
 
 nereid <command> --help lists the options of a command.

@@ -5,10 +5,12 @@ import { packageVersion, systemClock } from '@nereid/runtime';
 import { createServer, startRole } from '@nereid/server';
 import { runCommandLine } from './command-line.ts';
 import { explain } from './explain.ts';
+import { cancelJob, listJobs, removeJob, retryJob, showJob } from './jobs.ts';
 import { checkModels } from './models-check.ts';
 import { type RunHost, run } from './run.ts';
 import { evictSequence, listSequences } from './sequences.ts';
 import { STOP_SIGNALS } from './stop-signals.ts';
+import { watchJob } from './watch-job.ts';
 
 const host: RunHost = {
   pid: process.pid,
@@ -34,7 +36,8 @@ const host: RunHost = {
   },
 };
 
-const caller = { ...host, fetch };
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+const caller = { ...host, fetch, pause };
 
 // A reader of our output that goes away (`nereid serve | head`) must not end the server.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
@@ -48,6 +51,14 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   listSequences: (options) => listSequences(options, caller),
   explain: (options) => explain(options, caller),
   evictSequence: (options) => evictSequence(options, caller),
+  jobs: {
+    list: (options) => listJobs(options, caller),
+    show: (options) => showJob(options, caller),
+    retry: (options) => retryJob(options, caller),
+    cancel: (options) => cancelJob(options, caller),
+    remove: (options) => removeJob(options, caller),
+    watch: (options) => watchJob(options, caller),
+  },
 });
 // Explicit, since after an expired exit timeout a running model would hold the process.
 process.exit(exitCode);

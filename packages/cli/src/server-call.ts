@@ -14,10 +14,10 @@ export interface ServerCall {
   readonly command: string;
   /** Of the server, as `--url` has it. */
   readonly url: string;
-  readonly method: 'GET' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
-  /** A member that its answers have. */
-  readonly member: string;
+  /** A member that its answers have; undefined where they have no body. */
+  readonly member?: string;
   /** What is undefined is left out. */
   readonly query?: Readonly<Record<string, string | undefined>>;
 }
@@ -44,32 +44,53 @@ export async function callServer(
     return { ok: false, exitCode };
   };
   const target = targetOf(url, path, query);
-  if (target === undefined) {
-    return fail(`--url=${url} is no URL of a server: give one like ${SERVER_URL}`, EXIT_CODE.usage);
-  }
-  const key = host.env[ADMIN_KEY_VARIABLE];
+  if (target === undefined) return fail(wrongUrl(url), EXIT_CODE.usage);
   let response: Response;
   let text: string;
   try {
-    const headers: Record<string, string> = key === undefined || key === '' ? {} : { 'Nereid-Admin-Key': key };
-    response = await host.fetch(target, { method, headers, signal: AbortSignal.timeout(CALL_MS_MAX) });
+    response = await host.fetch(target, {
+      method,
+      headers: adminHeaders(host),
+      signal: AbortSignal.timeout(CALL_MS_MAX),
+    });
     text = await response.text();
   } catch (failure) {
-    return fail(`no server answers at ${url} (${reasonOf(failure)}): start one, or name another by --url`);
+    return fail(noServer(url, failure));
   }
   const body = parsed(text);
-  if (response.ok && isObject(body) && member in body) return { ok: true, body };
+  if (response.ok && (member === undefined || (isObject(body) && member in body))) return { ok: true, body };
+  return fail(refusalOf(url, response.status, body));
+}
+
+export function wrongUrl(url: string): string {
+  return `--url=${url} is no URL of a server: give one like ${SERVER_URL}`;
+}
+
+export function noServer(url: string, failure: unknown): string {
+  return `no server answers at ${url} (${reasonOf(failure)}): start one, or name another by --url`;
+}
+
+/** What an answer that is none says. */
+export function refusalOf(url: string, status: number, body: unknown): string {
   const { error } = (body ?? {}) as { readonly error?: unknown };
-  return fail(
-    typeof error === 'string' ? error : `${url} answered ${response.status}: is it a Nereid server's HTTP port?`,
-  );
+  return typeof error === 'string' ? error : `${url} answered ${status}: is it a Nereid server's HTTP port?`;
+}
+
+export function adminHeaders({ env }: Pick<CallHost, 'env'>): Record<string, string> {
+  const key = env[ADMIN_KEY_VARIABLE];
+  return key === undefined || key === '' ? {} : { 'Nereid-Admin-Key': key };
 }
 
 function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-function targetOf(url: string, path: string, query: Readonly<Record<string, string | undefined>>): URL | undefined {
+/** Undefined where the URL is none of a server. */
+export function targetOf(
+  url: string,
+  path: string,
+  query: Readonly<Record<string, string | undefined>> = {},
+): URL | undefined {
   try {
     const base = new URL(url);
     if (!/^https?:$/.test(base.protocol)) return undefined;
@@ -81,7 +102,7 @@ function targetOf(url: string, path: string, query: Readonly<Record<string, stri
   }
 }
 
-function parsed(text: string): unknown {
+export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
