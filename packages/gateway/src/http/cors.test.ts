@@ -26,7 +26,7 @@ async function ask(origins: readonly string[], method: string, path: string, hea
 }
 
 const EXPOSED =
-  'Inference-Header-Content-Length, Nereid-Error, Nereid-Request-Id, Retry-After, Location, Content-Encoding';
+  'Inference-Header-Content-Length, Nereid-Error, Nereid-Request-Id, Retry-After, Location, Preference-Applied, Content-Encoding';
 
 /** Of answers that may be compressed. */
 const CODED = { vary: 'Accept-Encoding' };

@@ -5,7 +5,7 @@ const ANY = '*';
 const METHODS = 'GET, POST, DELETE';
 /** What a page may read of an answer beside what every page may. */
 const EXPOSED =
-  'Inference-Header-Content-Length, Nereid-Error, Nereid-Request-Id, Retry-After, Location, Content-Encoding';
+  'Inference-Header-Content-Length, Nereid-Error, Nereid-Request-Id, Retry-After, Location, Preference-Applied, Content-Encoding';
 /** How long a browser may remember what it was told before a request. */
 const PREFLIGHT_AGE_S = '600';
 const NO_CONTENT_STATUS = 204;
