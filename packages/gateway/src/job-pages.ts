@@ -7,6 +7,9 @@ import type { Jobs } from './jobs.ts';
 /** Jobs of one page at most. */
 export const JOBS_LISTED_MAX = 1_000;
 
+/** Callers at a time: each may have a page of data read. */
+const CALLS_MAX = 16;
+
 export interface JobPageQuery {
   /** '' for all that the cluster knows. */
   readonly model: string;
@@ -38,7 +41,9 @@ export function createJobPages({
   directory,
   expiry,
 }: JobPagesParts): (query: JobPageQuery) => Promise<JobPage> {
-  return async ({ model, state, tag, limit, after }) => {
+  let calls = 0;
+
+  const page = async ({ model, state, tag, limit, after }: JobPageQuery): Promise<JobPage> => {
     const names = directory.records().map(({ name }) => name);
     const { jobs, next } = await queues.list({
       models: model === '' ? names.sort() : [model],
@@ -50,6 +55,16 @@ export function createJobPages({
       after: after === '' ? undefined : readPlace(after),
     });
     return { jobs, next: next && writePlace(next) };
+  };
+
+  return async (query) => {
+    if (calls >= CALLS_MAX) throw new NereidError('UNAVAILABLE', 'too many lists of jobs at a time; try again');
+    calls++;
+    try {
+      return await page(query);
+    } finally {
+      calls--;
+    }
   };
 }
 

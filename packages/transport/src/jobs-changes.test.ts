@@ -262,6 +262,12 @@ describe('a list', () => {
     expect(none.next).toBeDefined();
   });
 
+  test('reads no more data for a page than a few megabytes, and one job however long it is', async () => {
+    const long = { text: 'x'.repeat(3_000_000) };
+    for (const id of ['a', 'b', 'c']) await add(id, { data: long, priority: 1 });
+    expect(await pages([model], ALL, 9)).toEqual([['a waiting', 'b waiting'], ['c waiting']]);
+  });
+
   test('does not make a queue by looking', async () => {
     expect(await pages(['nobody'])).toEqual([[]]);
     expect(await redis.keys('bull:infer.nobody*')).toEqual([]);

@@ -33,7 +33,9 @@ const FIELDS = ['data', 'opts', 'timestamp', 'delay', 'processedOn', 'finishedOn
 const CHUNK = 64;
 /** Jobs of one page that are looked at, whether or not they match; also a bound of the data read. */
 const LOOKED_AT_MAX = 1_024;
-const READ_CHARACTERS_MAX = 16_777_216;
+const READ_CHARACTERS_MAX = 4_194_304;
+/** Data read at a time: a producer's may be of any length. */
+const AT_ONCE_CHARACTERS_MAX = 1_048_576;
 /** Queues that are asked at a time whether they hold any. */
 const QUEUES_AT_ONCE = 32;
 
@@ -80,12 +82,12 @@ export function createJobList(parts: JobListParts): (query: JobListQuery) => Pro
     return placesByScore(rows.map(String), place);
   };
 
+  const lengthsOf = (queue: Queue, ids: readonly string[]) =>
+    Promise.all(ids.map((id) => client().hstrlen(queue.toKey(id), 'data')));
+
   const readJobs = (model: string, queue: Queue, state: JobState, ids: readonly string[]) =>
     Promise.all(
-      ids.map(async (id) => {
-        const values = await client().hmget(queue.toKey(id), ...FIELDS);
-        return { length: values[0]?.length ?? 0, job: jobOf(model, queue, id, state, values) };
-      }),
+      ids.map(async (id) => jobOf(model, queue, id, state, await client().hmget(queue.toKey(id), ...FIELDS))),
     );
 
   /** Adds a set's jobs to the page; where it ended with that, undefined once the set has no more. */
@@ -98,15 +100,19 @@ export function createJobList(parts: JobListParts): (query: JobListQuery) => Pro
       const from = place;
       const found = await ask(() => idsBehind(queue, set, from, CHUNK));
       const ids = found.map(({ id }) => id);
-      const read = await ask(() => readJobs(model, queue, set.state, ids));
-      for (const [at, row] of found.entries()) {
-        const { job, length = 0 } = read[at] ?? {};
-        place = row.place;
-        page.lookedAt++;
-        page.characters += length;
-        if (job !== undefined && matches(job)) page.jobs.push(job);
-        const isLooked = page.lookedAt >= LOOKED_AT_MAX || page.characters >= READ_CHARACTERS_MAX;
-        if (isLooked || page.jobs.length >= limit) return place;
+      const lengths = await ask(() => lengthsOf(queue, ids));
+      for (let at = 0; at < found.length; ) {
+        const count = readable(lengths, at);
+        const jobs = await ask(() => readJobs(model, queue, set.state, ids.slice(at, at + count)));
+        for (const job of jobs) {
+          place = found[at]?.place ?? place;
+          page.lookedAt++;
+          page.characters += lengths[at] ?? 0;
+          at++;
+          if (job !== undefined && matches(job)) page.jobs.push(job);
+          const isLooked = page.lookedAt >= LOOKED_AT_MAX || page.characters >= READ_CHARACTERS_MAX;
+          if (isLooked || page.jobs.length >= limit) return place;
+        }
       }
       if (found.length < CHUNK) return undefined;
     }
@@ -128,6 +134,18 @@ export function createJobList(parts: JobListParts): (query: JobListQuery) => Pro
     }
     return { jobs: page.jobs, next: undefined };
   };
+}
+
+/** How many jobs from there on may be read at a time: one at least, however long its data are. */
+function readable(lengths: readonly number[], from: number): number {
+  let sum = 0;
+  let count = 0;
+  for (const length of lengths.slice(from)) {
+    sum += length;
+    if (count > 0 && sum > AT_ONCE_CHARACTERS_MAX) break;
+    count++;
+  }
+  return count;
 }
 
 /** Rows are members with their scores; several may have one score. */

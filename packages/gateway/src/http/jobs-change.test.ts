@@ -207,6 +207,14 @@ describe('the list', () => {
   });
 });
 
+test('lists at a time are bounded', async () => {
+  const answers = await Promise.all(Array.from({ length: 40 }, () => call('GET', '/v2/jobs')));
+  const refused = answers.filter(({ status }) => status !== 200);
+  expect(refused.length).toBeGreaterThan(0);
+  for (const answer of refused) expect(answer).toMatchObject({ status: 503, code: 'UNAVAILABLE' });
+  expect((await call('GET', '/v2/jobs')).status).toBe(200);
+});
+
 describe('an Idempotency-Key', () => {
   const key = { 'Idempotency-Key': 'k1' };
 
