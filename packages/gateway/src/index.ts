@@ -1,3 +1,4 @@
+export { openBullBoard } from './bull-board.ts';
 export { readDoorTls } from './door-tls.ts';
 export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 export type { ConnectionRules } from './grpc/connection-care.ts';

@@ -14,6 +14,7 @@ import {
   type GrpcTransport,
   type HttpServer,
   type MetricsServer,
+  openBullBoard,
   type Services,
   type TraceSettings,
   type WebhookOptions,
@@ -167,8 +168,17 @@ export async function addHttp(
   const { http } = options;
   if (http === undefined) return undefined;
   const { clock, log, directory } = shared;
+  const board =
+    queues === undefined || http.bullBoard !== true
+      ? undefined
+      : await lifecycle.add(
+          'bull-board',
+          () => openBullBoard({ queues, directory }),
+          (opened) => opened.close(),
+        );
   const start = async () =>
     createHttpServer({
+      bullBoard: board,
       gateway,
       services,
       clock,

@@ -21,7 +21,7 @@ export type { Deliveries, Delivery, WebhookMessage } from './jobs-deliveries.ts'
 export type { DeliveryTaker, Sent } from './jobs-delivery-taker.ts';
 export { checkJobsDurability, type JobsDurability } from './jobs-durability.ts';
 export type { DeadLetter, DeadLetters, ReplayOutcome } from './jobs-letters.ts';
-export { newJobId, parsePublicJobId, publicJobId } from './jobs-names.ts';
+export { newJobId, parsePublicJobId, publicJobId, type QueueKind } from './jobs-names.ts';
 export type { KeptTotal, KeptTotals } from './kept-totals.ts';
 export { createLocalDirectory } from './local-directory.ts';
 export { createLocalResources } from './local-resources.ts';

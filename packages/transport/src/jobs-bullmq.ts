@@ -93,14 +93,20 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   };
 
   const opened = (model: string, kind?: QueueKind): Queue => {
-    const { name, prefix: own } = queueOf(model, kind);
+    const { name } = queueOf(model, kind);
     const known = queues.get(name);
     if (known !== undefined) return known;
+    const queue = open(model, kind);
+    queues.set(name, queue);
+    if (queues.size > QUEUES_MAX) forgetOldest();
+    return queue;
+  };
+
+  const open = (model: string, kind?: QueueKind): Queue => {
+    const { name, prefix: own } = queueOf(model, kind);
     // Without its notes in Redis: a question after a queue must not make one.
     const queue = new Queue(name, { connection: connected().client, prefix: own, skipMetasUpdate: true });
     queue.on('error', (error) => log.debug({ err: error, queue: name }, 'job queue'));
-    queues.set(name, queue);
-    if (queues.size > QUEUES_MAX) forgetOldest();
     return queue;
   };
 
@@ -194,6 +200,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     letters,
     deliveries,
     queue: (model) => queueOf(model),
+    openBullQueue: open,
     find: (model, id) => find(model, id),
     wait: (model, id, waitMs, signal) => wait(model, id, waitMs, false, signal),
     waitOutcome: (model, id, waitMs, signal) => wait(model, id, waitMs, true, signal),

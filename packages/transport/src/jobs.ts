@@ -1,5 +1,7 @@
+import type { Queue } from 'bullmq';
 import type { Deliveries } from './jobs-deliveries.ts';
 import type { DeadLetters } from './jobs-letters.ts';
+import type { QueueKind } from './jobs-names.ts';
 
 /**
  * Jobs outlive their senders: BullMQ holds them in Redis, one queue per model, and any BullMQ client may
@@ -154,6 +156,8 @@ export interface JobQueues {
   readonly letters: DeadLetters;
   /** Who is told of the ends of jobs. */
   readonly deliveries: Deliveries;
+  /** One of BullMQ's own, for tools that show queues; to be closed by its user, before these. */
+  openBullQueue(model: string, kind: QueueKind): Queue;
   /** Closes all connections and takes every waiter out. Idempotent. */
   close(): Promise<void>;
   /** Callers of `wait` now. */

@@ -36,6 +36,26 @@ export function admitRoute(key: RestrictedKey | undefined, method: Method, path:
   };
 }
 
+/** As `admitRoute` has it, for a page in a browser: that may bring the key as the password of its user. */
+export function isAdmin(key: RestrictedKey | undefined, request: FastifyRequest): boolean {
+  if (key === undefined) return isLocal(request);
+  if (bringsKey(key, headerOf(request.headers))) return true;
+  // A browser sends the password along with what pages of other sites have it send.
+  return isOwnOrigin(request.headers) && bringsKey(key, passwordOf(request.headers));
+}
+
+function isOwnOrigin({ origin, host }: IncomingHttpHeaders): boolean {
+  return origin === undefined || (URL.canParse(origin) && new URL(origin).host === host);
+}
+
+function passwordOf({ authorization = '' }: IncomingHttpHeaders): string | undefined {
+  const [, credentials] = /^Basic ([A-Za-z0-9+/=]+)$/i.exec(authorization) ?? [];
+  if (credentials === undefined) return undefined;
+  const text = Buffer.from(credentials, 'base64').toString();
+  const colon = text.indexOf(':');
+  return colon < 0 ? undefined : text.slice(colon + 1);
+}
+
 function headerOf(headers: IncomingHttpHeaders): string | undefined {
   const given = headers[HEADER.toLowerCase()];
   return Array.isArray(given) ? given.join(', ') : given;

@@ -1,6 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { BullBoard } from '../bull-board.ts';
 import type { RestrictedApis, RestrictedKey } from '../restricted.ts';
 import { admitRoute } from './admin-calls.ts';
+import { addBullBoard } from './bull-board.ts';
 import { sendError, sendJson } from './errors.ts';
 import { explain } from './explain.ts';
 import { followUpRoutes } from './follow-ups.ts';
@@ -30,6 +32,8 @@ export interface RoutesContext extends JobEventsContext, ServicesContext {
   readonly restricted: RestrictedApis;
   /** What admin calls must bring; undefined where only callers on this machine may make them. */
   readonly adminKey: RestrictedKey | undefined;
+  /** Not served without it. */
+  readonly bullBoard: BullBoard | undefined;
 }
 
 /** Anything but nothing: the router would take an empty name too. */
@@ -126,6 +130,8 @@ export function addRoutes(app: FastifyInstance, context: RoutesContext): void {
     const admitted = admitRoute(context.adminKey, method, path, handler);
     app.route({ method, url, handler: restrictRoute(restricted, path, admitted) });
   }
+
+  if (context.bullBoard !== undefined) addBullBoard(app, context, context.bullBoard);
 
   const known = [...new Set(table.map(([, url]) => pathPattern(url)))].map(fullMatch);
   app.setNotFoundHandler((request, reply) => {

@@ -6,6 +6,7 @@ import { LIMITS } from '@nereid/config';
 import { type ErrorInfo, errorInfo } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import type { BullBoard } from '../bull-board.ts';
 import { type DoorTls, doorTlsOptions, watchDoorTls } from '../door-tls.ts';
 import type { Gateway } from '../gateway.ts';
 import type { ForwardsHeader } from '../header-forward.ts';
@@ -49,6 +50,8 @@ export interface HttpServerOptions {
   readonly restricted?: RestrictedApis | undefined;
   /** Of calls of ours that write; without it only callers on this machine may make them. */
   readonly adminKey?: string | undefined;
+  /** Serves that page at `/bull-board/`. */
+  readonly bullBoard?: BullBoard | undefined;
   /** Headers that models see as parameters of infer requests; none without it. */
   readonly forwards?: ForwardsHeader | undefined;
   /** Serves HTTP over TLS only. */
@@ -122,6 +125,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
     restricted: options.restricted ?? new Map(),
     adminKey: adminKey(options.adminKey),
+    bullBoard: options.bullBoard,
     forwards: options.forwards,
     sharedMemory: options.sharedMemory ?? createSharedMemory(false),
     openBytes: createRequestBytes(options.bytesInFlight ?? createBytesInFlight(LIMITS.bytes_in_flight_max)),
