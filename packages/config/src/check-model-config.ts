@@ -5,7 +5,7 @@ import { checkSequenceBatching } from './check-sequence-batching.ts';
 import { checkTensors } from './check-tensor-config.ts';
 import { platformFits } from './complete-backend.ts';
 import { isEnsemble } from './complete-model-config.ts';
-import { checkBulk, checkEagerBatch, checkOwnParameters } from './config-parameters.ts';
+import { checkBulk, checkEagerBatch, checkJobBytesMax, checkOwnParameters } from './config-parameters.ts';
 import {
   ModelInstanceGroup_Kind as Kind,
   type ModelConfig,
@@ -73,6 +73,7 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
   carrierSettings(config);
   checkEagerBatch(config);
   checkBulk(config);
+  checkJobBytesMax(config);
 }
 
 /** Triton's text for a model of many answers that are to be cached. */

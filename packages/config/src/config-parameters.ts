@@ -17,11 +17,13 @@ const OWN_PARAMETERS: readonly string[] = [
   'nereid.scale_to_zero',
   'nereid.max_wait_ms',
   'nereid.bulk',
+  'nereid.job_bytes_max',
   'nereid.journal_redact',
 ];
 
 const EAGER_BATCH = 'nereid.eager_batch';
 const BULK = 'nereid.bulk';
+const JOB_BYTES_MAX = 'nereid.job_bytes_max';
 const BULK_RULES = ['fill', 'idle', 'off'] as const;
 
 /**
@@ -40,6 +42,20 @@ export function checkBulk({ name, parameters }: ModelConfig): void {
   const given = parameters[BULK]?.stringValue;
   if (given === undefined || BULK_RULES.some((rule) => rule === given)) return;
   const text = `parameter '${BULK}' for ${name} must be ${BULK_RULES.map((rule) => `'${rule}'`).join(' or ')}, not '${given}'`;
+  throw new NereidError('INVALID_ARG', text, { field: 'parameters' });
+}
+
+/** Bytes that the inputs of a job may take in all; undefined where the config sets no limit. */
+export function jobBytesMax({ parameters }: Pick<ModelConfig, 'parameters'>): number | undefined {
+  const given = parameters[JOB_BYTES_MAX]?.stringValue;
+  return given !== undefined && /^[1-9][0-9]{0,14}$/.test(given) ? Number(given) : undefined;
+}
+
+/** Refuses a value that is none. */
+export function checkJobBytesMax(config: ModelConfig): void {
+  const given = config.parameters[JOB_BYTES_MAX]?.stringValue;
+  if (given === undefined || jobBytesMax(config) !== undefined) return;
+  const text = `parameter '${JOB_BYTES_MAX}' for ${config.name} must be a number of bytes from 1, not '${given}'`;
   throw new NereidError('INVALID_ARG', text, { field: 'parameters' });
 }
 

@@ -1,6 +1,7 @@
 export { BAD_OPTION, badOption } from './bad-option.ts';
 export { cachesAnswers } from './caches-answers.ts';
 export { checkEnsembleModels, ensembleCircle, type FindModel, isDecoupledEnsemble } from './check-ensemble-models.ts';
+export { checkJob } from './check-job.ts';
 export { missingGpus } from './check-model-config.ts';
 export { checkRequest } from './check-request.ts';
 export { completeEnsemble } from './complete-ensemble.ts';

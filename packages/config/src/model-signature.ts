@@ -1,4 +1,5 @@
 import { type Datatype, NereidError } from '@nereid/protocol';
+import { jobBytesMax } from './config-parameters.ts';
 import { type EnsembleSignature, ensembleSignature } from './ensemble.ts';
 import {
   type BatchInput,
@@ -64,6 +65,8 @@ export interface ModelSignature {
   readonly batchInputs: readonly BatchInputSignature[];
   readonly batchOutputs: readonly BatchOutputSignature[];
   readonly decoupled: boolean;
+  /** Bytes that the inputs of a job may take; undefined for no limit of the model's own. */
+  readonly jobBytesMax?: number | undefined;
   /** Undefined where the model keeps no sequences. */
   readonly sequence?: SequenceSignature | undefined;
   /** Undefined where the model is not an ensemble. */
@@ -99,6 +102,7 @@ export function modelSignature(config: ModelConfig): ModelSignature {
       targetName.map((target) => ({ target, source: sourceInput[0] ?? '' })),
     ),
     decoupled: config.modelTransactionPolicy?.decoupled ?? false,
+    jobBytesMax: jobBytesMax(config),
     sequence: sequenceSignature(config),
     ensemble: ensembleSignature(config),
   };

@@ -124,7 +124,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
 
   const taken = (served: Served, job: TakenJob): boolean => {
     if (parts.stopping() || served.model.phase !== 'serving' || !models.has(served)) return false;
-    const read = readJob(served.model, job.data);
+    const read = readJob(served.model, job.data, job.blobs);
     if (isJobCancelled(job.data)) {
       if (read.ok) endSteps(served.model, read.decoded.request.correlationId);
       ended(served.taker.fail(job.id, failedReason(JOB_CANCELLED), false));
@@ -223,10 +223,11 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
     const { taker, model } = served;
     const note = noteOf(held, outcome, timing);
     forget(held);
-    const result = outcome.ok ? resultOf(outcome, decoded, model) : outcome;
+    const refOf = (index: number) => parts.queues.payloads.outputRef(model.name, id, index);
+    const result = outcome.ok ? resultOf(outcome, decoded, model, refOf) : outcome;
     if (result.ok) {
       steps.over(model.name, id);
-      ended(taker.complete(id, result.value, note));
+      ended(taker.complete(id, result.value, note, result.beside));
       return;
     }
     const { error } = result;

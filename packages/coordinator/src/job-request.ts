@@ -1,5 +1,5 @@
 /** What a job asks for, and what it is given. */
-import { checkRequest, LIMITS } from '@nereid/config';
+import { checkJob, LIMITS } from '@nereid/config';
 import {
   classifyOutputs,
   type DecodedJob,
@@ -7,9 +7,12 @@ import {
   type ErrorInfo,
   encodeJobResult,
   errorInfo,
+  type JobBlobs,
   type JsonObject,
   type Outcome,
+  type Tensor,
 } from '@nereid/protocol';
+import type { ResultPayloads } from '@nereid/transport';
 import type { OwnedModel } from './owned-model.ts';
 
 const REQUEST_LIMITS = {
@@ -18,15 +21,19 @@ const REQUEST_LIMITS = {
   bytes_max: LIMITS.body_bytes_max,
 };
 
+const NO_BLOBS: JobBlobs = new Map();
+/** Of outputs beside a result, where its producer does not say. */
+const RESULT_TTL_S = 3_600;
+
 export type ReadJob =
   | { readonly ok: true; readonly decoded: DecodedJob }
   | { readonly ok: false; readonly error: ErrorInfo };
 
 /** The job's request, or why it is none, in the order and with the texts of an HTTP request. */
-export function readJob({ name, signature }: OwnedModel, data: unknown): ReadJob {
+export function readJob({ name, signature }: OwnedModel, data: unknown, blobs: JobBlobs = NO_BLOBS): ReadJob {
   try {
-    const decoded = decodeJobData(data, { modelName: name, limits: REQUEST_LIMITS });
-    const error = checkRequest(signature, decoded.request);
+    const decoded = decodeJobData(data, { modelName: name, limits: REQUEST_LIMITS, blobs });
+    const error = checkJob(signature, decoded.request);
     return error === null ? { ok: true, decoded } : { ok: false, error };
   } catch (thrown) {
     return { ok: false, error: errorInfo(thrown) };
@@ -34,18 +41,35 @@ export function readJob({ name, signature }: OwnedModel, data: unknown): ReadJob
 }
 
 export type JobResult =
-  | { readonly ok: true; readonly value: JsonObject }
+  | {
+      readonly ok: true;
+      readonly value: JsonObject;
+      /** What the value only names; undefined where that is nothing. */
+      readonly beside: ResultPayloads | undefined;
+    }
   | { readonly ok: false; readonly error: ErrorInfo };
 
-/** The return value, outputs as classes where the job asks for them; one may have no form of the kind asked for. */
+/**
+ * The return value, outputs as classes where the job asks for them; one may have no form of the kind asked for. `refOf`:
+ * the reference of an output that goes beside it; without it none does.
+ */
 export function resultOf(
   outcome: Outcome & { readonly ok: true },
-  { respond, outputs }: DecodedJob,
+  { respond, outputs, resultTtlS = RESULT_TTL_S }: DecodedJob,
   { signature, source }: OwnedModel,
+  refOf?: (index: number) => string,
 ): JobResult {
+  const blobs = new Map<string, Uint8Array>();
+  const put = (output: Tensor, index: number) => {
+    const ref = refOf?.(index) ?? '';
+    blobs.set(ref, output.data);
+    return ref;
+  };
   try {
     const classified = { batching: signature.maxBatchSize > 0, labels: source.labels };
-    return { ok: true, value: encodeJobResult(classifyOutputs(outcome.response, outputs, classified), respond) };
+    const response = classifyOutputs(outcome.response, outputs, classified);
+    const value = encodeJobResult(response, respond, refOf && put);
+    return { ok: true, value, beside: blobs.size === 0 ? undefined : { blobs, ttlS: resultTtlS } };
   } catch (thrown) {
     return { ok: false, error: errorInfo(thrown) };
   }

@@ -1,20 +1,22 @@
-import { checkRequest, LIMITS, type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
+import { checkJob, LIMITS, type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
 import {
   type DecodedRequest,
   decodeJobData,
   decodeJobResult,
   ERROR_TABLE,
   type ErrorInfo,
-  encodeJobData,
   errorInfo,
   type InferResponse,
   isJobCancelled,
   JOB_CANCELLED,
   jobStep,
   modelNotFound,
+  NereidError,
   noVersions,
   parseFailedReason,
+  REDIS_FULL,
   type RequestLimits,
+  totalBytes,
   UNLOADED,
   versionNotFound,
 } from '@nereid/protocol';
@@ -22,15 +24,18 @@ import type { Clock } from '@nereid/runtime';
 import {
   type Directory,
   type JobNews,
+  type JobPayloads,
   type JobQueues,
   newJobId,
   parsePublicJobId,
   type StoredJob,
 } from '@nereid/transport';
 import type { Gateway } from './gateway.ts';
+import { createJobAdmission } from './job-admission.ts';
 import { createJobEnds, type JobEnds } from './job-ends.ts';
 import { createJobLetters, type JobLetters } from './job-letters.ts';
 import { createJobPages, type JobPage, type JobPageQuery } from './job-pages.ts';
+import { jobToAdd, resultBlobs } from './job-payloads.ts';
 import { createJobWebhooks, type JobWebhooks } from './job-webhooks.ts';
 import { NO_WEBHOOKS, type WebhookRules, webhookRules } from './webhook-rules.ts';
 
@@ -150,6 +155,7 @@ export interface Jobs extends JobEnds {
 
 export function createJobs(parts: JobsParts): Jobs {
   const { queues, directory, clock, gateway, webhooks = webhookRules(NO_WEBHOOKS) } = parts;
+  const admission = createJobAdmission(queues, clock);
   const find = async (publicId: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined> => {
     const known = parsePublicJobId(publicId);
     if (known === undefined) return undefined;
@@ -158,11 +164,11 @@ export function createJobs(parts: JobsParts): Jobs {
 
   const expiry = (job: StoredJob) => jobExpiry(job, clock.wallMs());
 
-  const resultOf = (job: StoredJob): JobResult => {
+  const resultOf = async (job: StoredJob): Promise<JobResult> => {
     if (expiry(job)?.over === true) return { state: 'expired' };
     switch (job.state) {
       case 'completed':
-        return completed(job);
+        return completed(queues.payloads, job);
       case 'failed':
         return { state: 'failed', error: parseFailedReason(job.failedReason ?? ''), requestId: requestIdOf(job) };
       case 'running':
@@ -196,15 +202,17 @@ export function createJobs(parts: JobsParts): Jobs {
     async submit(decoded, signature, wishes, key) {
       const { request, index: sequenceIndex } = jobStep(decoded.request, undefined);
       const { priority, delayMs, attempts, resultTtlS, deadlineMs, tags, webhook } = wishes;
-      const error = checkRequest(signature, request) ?? (webhook === undefined ? undefined : webhooks.refusal());
+      const error = checkJob(signature, request) ?? (webhook === undefined ? undefined : webhooks.refusal());
       if (error !== undefined) return { ok: false, error };
       const createdMs = clock.wallMs();
-      // Base64 keeps each bit of each output, whichever form the client then asks for.
-      const settings = { respond: 'b64', deadlineMs, resultTtlS, sequenceIndex, tags, webhook } as const;
-      const data = encodeJobData({ ...decoded, request }, settings);
+      // Keeps each bit of each output, whichever form the client then asks for.
+      const settings = { respond: 'binary', deadlineMs, resultTtlS, sequenceIndex, tags, webhook } as const;
       const { modelName } = request;
       const add = async (id: string) => {
-        await queues.add(modelName, { id, createdMs, data, priority, delayMs, attempts, resultTtlS });
+        const refusal = await admission.refusal(totalBytes(request.inputs));
+        if (refusal !== undefined) throw new NereidError(refusal.code, refusal.message, { reason: REDIS_FULL });
+        const { data, blobs } = jobToAdd(queues.payloads, id, { ...decoded, request }, settings);
+        await queues.add(modelName, { id, createdMs, data, blobs, priority, delayMs, attempts, resultTtlS });
         return newJob(modelName, id, data, wishes, createdMs);
       };
       const ownId = newJobId(createdMs);
@@ -308,10 +316,12 @@ function newJob(model: string, id: string, data: unknown, wishes: JobWishes, cre
   };
 }
 
-function completed(job: StoredJob): JobResult {
+async function completed(payloads: JobPayloads, job: StoredJob): Promise<JobResult> {
+  const blobs = await resultBlobs(payloads, job);
+  if (blobs === undefined) return { state: 'expired' };
   const options = { modelName: job.model, limits: STORED_LIMITS };
   try {
-    const response = decodeJobResult(job.result, options);
+    const response = decodeJobResult(job.result, { ...options, blobs });
     return { state: 'done', response, request: formsOf(job, options) };
   } catch (thrown) {
     return { state: 'failed', error: errorInfo(thrown), requestId: requestIdOf(job) };

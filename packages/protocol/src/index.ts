@@ -79,6 +79,7 @@ export {
   type TensorInput,
   type TensorOutput,
 } from './infer-values.ts';
+export { blobRefs, blobTensors, type JobBlobs, type NamedTensor, totalBytes } from './job-blobs.ts';
 export {
   type DecodedJob,
   decodeJobData,
@@ -161,12 +162,14 @@ export {
   CORRELATION_ID_BYTES_MAX,
   CORRELATION_ID_TOO_LONG,
   JOB_CANCELLED,
+  JOB_TOO_LARGE,
   modelNotFound,
   NOT_EXPLICIT,
   noVersionReady,
   noVersions,
   QUEUE_FULL,
   QUEUE_TIMEOUT,
+  REDIS_FULL,
   SEQUENCE_TIMEOUT,
   STEP_NEEDS_ID,
   STOPPING,

@@ -156,6 +156,7 @@ describe('mistakes have the texts of HTTP', () => {
 });
 
 describe('mistakes that only jobs can make', () => {
+  const blob = (named: unknown) => ({ inputs: [{ name: 'A', datatype: 'INT8', shape: [1], blob: named }] });
   const b64 = (text: unknown) => ({ inputs: [{ name: 'A', datatype: 'INT8', shape: [1], b64: text }] });
   test.each([
     ['a later version', { v: 2, inputs: [] }, 'INVALID_ARG v: job data of version 2'],
@@ -173,9 +174,11 @@ describe('mistakes that only jobs can make', () => {
       { inputs: [{ name: 'A', datatype: 'INT8', shape: [1], parameters: { binary_data_size: 1 } }] },
       'INVALID_ARG inputs[0].parameters.binary_data_size: ',
     ],
-    ['a blob', { inputs: [{ name: 'A', datatype: 'INT8', shape: [1], blob: {} }] }, 'UNSUPPORTED inputs[0].blob: '],
+    ['a blob without its reference', blob({}), "INVALID_ARG inputs[0].blob: 'blob' must be {ref, byte_size}"],
+    ['a blob that is a path', blob('/etc/passwd'), 'INVALID_ARG inputs[0].blob: '],
+    ['a blob without its size', blob({ ref: 'x' }), 'INVALID_ARG inputs[0].blob: '],
+    ['a blob that is not there', blob({ ref: 'x', byte_size: 1 }), "NOT_FOUND inputs[0].blob.ref: blob 'x' is not"],
     ['an integer that has lost digits', input('INT64', [1], [2 ** 60]), 'INVALID_ARG inputs: '],
-    ['a response by blob', { inputs: [], respond: 'blob' }, 'UNSUPPORTED respond: '],
     ['a response by what is not known', { inputs: [], respond: 'xml' }, 'INVALID_ARG respond: '],
     ['a deadline of 0', { inputs: [], deadline_ms: 0 }, 'INVALID_ARG deadline_ms: '],
     ['a deadline of the wrong kind', { inputs: [], deadline_ms: '5' }, 'INVALID_ARG deadline_ms: '],

@@ -5,18 +5,23 @@
  */
 import { NereidError } from './error.ts';
 import type { InferRequest, ParameterValue } from './infer.ts';
+import { type JobBlobs, namedTensor } from './job-blobs.ts';
 import { isJsonObject, type JsonObject, jsonText, parametersText, typedParameters } from './job-json.ts';
 import { jobStep } from './job-step.ts';
 import { base64Tensor, tensorsText } from './job-tensors.ts';
 import type { RequestLimits } from './protocol-limits.ts';
+import type { Tensor } from './tensor.ts';
 import { traceContext } from './trace-context.ts';
 import { wrongKind } from './v2-member.ts';
 import type { RequestedOutput } from './v2-outputs.ts';
 import { type DecodedRequest, decodeInferRequest } from './v2-request.ts';
 import { webhookUrl } from './webhook-url.ts';
 
-/** Form of the outputs in the return value. auto: JSON to 16 KiB in all, else b64. */
-export type JobRespond = 'auto' | 'json' | 'b64';
+/**
+ * Form of the outputs in the return value. auto: JSON to 16 KiB in all, b64 to 256 KiB, else blobs. binary, which HTTP
+ * submissions use: as auto, but never JSON.
+ */
+export type JobRespond = 'auto' | 'json' | 'b64' | 'blob' | 'binary';
 
 export interface DecodedJob extends DecodedRequest {
   readonly respond: JobRespond;
@@ -50,18 +55,18 @@ const TAG_CHARACTERS_MAX = 64;
 const TAG = new RegExp(`^[^,\\p{Cc}]{1,${TAG_CHARACTERS_MAX}}$`, 'u');
 
 /**
- * Reads job data. Throws INVALID_ARG with the text that HTTP gives, and UNSUPPORTED for what this
- * version does not serve by jobs: `blob`.
+ * Reads job data; `blobs` are those that its inputs name. Throws INVALID_ARG with the text that HTTP gives, and
+ * NOT_FOUND for a blob that is not there.
  */
 export function decodeJobData(
   data: unknown,
-  options: { readonly modelName: string; readonly limits: RequestLimits },
+  options: { readonly modelName: string; readonly limits: RequestLimits; readonly blobs?: JobBlobs },
 ): DecodedJob {
   const { modelName, limits } = options;
   const members = isJsonObject(data) ? data : {};
   checkVersion(members.v);
   const depthMax = limits.json_depth_max;
-  const { text, binary } = tensorsText(members.inputs, depthMax);
+  const { text, binary } = tensorsText(members.inputs, depthMax, options.blobs);
   const parts = [
     members.id === undefined ? [] : [`"id":${jsonText(members.id, depthMax)}`],
     members.parameters === undefined ? [] : [`"parameters":${parametersText(members.parameters, depthMax)}`],
@@ -88,14 +93,21 @@ export function decodeJobData(
   };
 }
 
-/** Job data that read back as exactly this request. */
-export function encodeJobData({ request, outputs, binaryDefault }: DecodedRequest, settings: JobSettings): JsonObject {
+/** Job data that read back as exactly this request. `refOf`: the blob that holds an input; undefined for b64. */
+export function encodeJobData(
+  { request, outputs, binaryDefault }: DecodedRequest,
+  settings: JobSettings,
+  refOf: (input: Tensor) => string | undefined = () => undefined,
+): JsonObject {
   return {
     v: JOB_DATA_VERSION,
     ...(request.id === '' ? {} : { id: request.id }),
     ...(request.modelVersion === '' ? {} : { model_version: request.modelVersion }),
     parameters: typedParameters(allParameters(request, binaryDefault)),
-    inputs: request.inputs.map(base64Tensor),
+    inputs: request.inputs.map((input) => {
+      const ref = refOf(input);
+      return ref === undefined ? base64Tensor(input) : namedTensor(input, ref);
+    }),
     ...(outputs.length === 0 ? {} : { outputs: outputs.map(outputJson) }),
     respond: settings.respond,
     ...(settings.deadlineMs === 0 ? {} : { deadline_ms: settings.deadlineMs }),
@@ -167,15 +179,13 @@ function respondOf(respond: unknown): JobRespond {
     case 'auto':
     case 'json':
     case 'b64':
-      return respond;
     case 'blob':
-      throw new NereidError('UNSUPPORTED', "this version does not respond with 'blob'; use 'auto', 'json' or 'b64'", {
-        field: 'respond',
-      });
-    default:
-      throw new NereidError('INVALID_ARG', `respond must be 'auto', 'json' or 'b64', got: ${JSON.stringify(respond)}`, {
-        field: 'respond',
-      });
+    case 'binary':
+      return respond;
+    default: {
+      const text = `respond must be 'auto', 'json', 'b64', 'blob' or 'binary', got: ${JSON.stringify(respond)}`;
+      throw new NereidError('INVALID_ARG', text, { field: 'respond' });
+    }
   }
 }
 

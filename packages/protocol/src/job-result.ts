@@ -2,6 +2,7 @@
 import { bytesElements } from './bytes-elements.ts';
 import { ERROR_TABLE, type ErrorCode, type ErrorInfo, NereidError } from './error.ts';
 import type { InferResponse } from './infer.ts';
+import { type JobBlobs, namedTensor, totalBytes } from './job-blobs.ts';
 import type { JobRespond } from './job-data.ts';
 import { isJsonObject, isSafe, type JsonObject, parametersText, plainParameters } from './job-json.ts';
 import { base64Tensor, tensorsText } from './job-tensors.ts';
@@ -15,24 +16,45 @@ const JSON_BYTES_MAX = 16_384;
 /** An element takes at least a digit and a comma. */
 const ELEMENT_BYTES_MIN = 2;
 
-/** The return value. Throws INVALID_ARG for an output that has no JSON form where JSON was asked for. */
-export function encodeJobResult(response: InferResponse, respond: JobRespond): JsonObject {
+/** Outputs of more than this in all go beside the return value, unless the job says otherwise. */
+const BASE64_BYTES_MAX = 262_144;
+
+/** Where an output is put that the return value only names: gives its reference. */
+export type PutOutput = (output: Tensor, index: number) => string;
+
+/**
+ * The return value. Without `put` no output is beside it, whatever the job says. Throws INVALID_ARG for an output that
+ * has no JSON form where JSON was asked for.
+ */
+export function encodeJobResult(response: InferResponse, respond: JobRespond, put?: PutOutput): JsonObject {
+  const { outputs } = response;
+  const isLarge = (respond === 'auto' || respond === 'binary') && totalBytes(outputs) > BASE64_BYTES_MAX;
+  if (put !== undefined && (respond === 'blob' || isLarge)) {
+    return withOutputs(
+      response,
+      outputs.map((output, index) => namedTensor(output, put(output, index))),
+    );
+  }
+  return encodeInline(response, respond);
+}
+
+function encodeInline(response: InferResponse, respond: JobRespond): JsonObject {
   if (respond === 'json') return withOutputs(response, response.outputs.map(jsonOutput));
-  if (respond === 'b64' || tooLong(response.outputs)) return withOutputs(response, response.outputs.map(base64Tensor));
+  if (respond !== 'auto' || tooLong(response.outputs)) return withOutputs(response, response.outputs.map(base64Tensor));
   const json = withOutputs(response, response.outputs.map(jsonOrBase64));
   if (Buffer.byteLength(JSON.stringify(json)) <= JSON_BYTES_MAX) return json;
   return withOutputs(response, response.outputs.map(base64Tensor));
 }
 
-/** Reads a return value. Throws INTERNAL where it is none of ours: anyone may finish a job of a queue. */
+/** Reads a return value; `blobs` are those that its outputs name. Throws INTERNAL where it is none of ours: anyone may finish a job of a queue. */
 export function decodeJobResult(
   value: unknown,
-  options: { readonly modelName: string; readonly limits: RequestLimits },
+  options: { readonly modelName: string; readonly limits: RequestLimits; readonly blobs?: JobBlobs },
 ): InferResponse {
   const { modelName, limits } = options;
   const members = isJsonObject(value) ? value : {};
   try {
-    const { text, binary } = tensorsText(members.outputs, limits.json_depth_max);
+    const { text, binary } = tensorsText(members.outputs, limits.json_depth_max, options.blobs);
     const parameters = parametersText(members.parameters ?? {}, limits.json_depth_max);
     const document = Buffer.from(`{"parameters":${parameters},"inputs":${text}}`);
     const { request } = decodeInferRequest(Buffer.concat([document, ...binary]), {

@@ -1,6 +1,7 @@
-/** Tensors in job data and return values: the v2 JSON form, or `b64` in place of `data`. */
+/** Tensors in job data and return values: the v2 JSON form, or `b64` or `blob` in place of `data`. */
 import type { Datatype } from './datatype.ts';
 import { NereidError } from './error.ts';
+import { blobBytes, type JobBlobs, NO_BLOBS } from './job-blobs.ts';
 import { floatText, isJsonObject, type JsonObject, jsonText, longText } from './job-json.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -14,25 +15,29 @@ const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$
 
 /**
  * The `inputs` (or `outputs`) of a job as those of a v2 request in binary form, so that one reader
- * judges both. Throws INVALID_ARG for what only jobs can get wrong, UNSUPPORTED for `blob`.
+ * judges both. Throws INVALID_ARG for what only jobs can get wrong, NOT_FOUND for a blob that is not among `blobs`.
  */
-export function tensorsText(tensors: unknown, depthMax: number): TensorsText {
+export function tensorsText(tensors: unknown, depthMax: number, blobs: JobBlobs = NO_BLOBS): TensorsText {
   if (!Array.isArray(tensors)) return { text: jsonText(tensors, depthMax), binary: [] };
   const binary: Uint8Array[] = [];
   const texts = tensors.map((tensor: unknown, index) =>
-    isJsonObject(tensor) ? tensorText(tensor, `inputs[${index}]`, depthMax, binary) : jsonText(tensor, depthMax),
+    isJsonObject(tensor)
+      ? tensorText(tensor, { field: `inputs[${index}]`, depthMax, binary, blobs })
+      : jsonText(tensor, depthMax),
   );
   return { text: `[${texts.join(',')}]`, binary };
 }
 
-function tensorText(tensor: JsonObject, field: string, depthMax: number, binary: Uint8Array[]): string {
+interface Surroundings {
+  readonly field: string;
+  readonly depthMax: number;
+  readonly binary: Uint8Array[];
+  readonly blobs: JobBlobs;
+}
+
+function tensorText(tensor: JsonObject, { field, depthMax, binary, blobs }: Surroundings): string {
   const { name, datatype, shape, data, b64, blob } = tensor;
   checkForm(tensor, field);
-  if (blob !== undefined) {
-    throw new NereidError('UNSUPPORTED', `this version does not take 'blob' of input '${name}'; send 'data' or 'b64'`, {
-      field: `${field}.blob`,
-    });
-  }
   // What says how to read the data stands before it, which lets the reader read it in one pass.
   const members = [
     ...member('name', name, depthMax),
@@ -41,10 +46,10 @@ function tensorText(tensor: JsonObject, field: string, depthMax: number, binary:
   ];
   if (data !== undefined) members.push(`"data":${jsonText(data, depthMax, elementText(datatype))}`);
   const parameters = tensorParameters(tensor.parameters, field);
-  if (b64 === undefined) {
+  if (b64 === undefined && blob === undefined) {
     members.push(...member('parameters', parameters, depthMax));
   } else {
-    const bytes = decodeBase64(b64, field);
+    const bytes = blob === undefined ? decodeBase64(b64, field) : blobBytes(blob, field, blobs);
     binary.push(bytes);
     const sized = isJsonObject(parameters) ? parameters : {};
     members.push(...member('parameters', { ...sized, binary_data_size: bytes.byteLength }, depthMax));

@@ -143,3 +143,9 @@ function unknownModel(what: string): ErrorInfo {
 export function withRequestId({ id }: Pick<CarriedRequest, 'id'>, error: ErrorInfo): ErrorInfo {
   return { ...error, message: `[request id: ${id === '' ? '<id_unknown>' : id}] ${error.message}` };
 }
+
+/** `reason` of the errors about a Redis that takes no more jobs for want of memory. */
+export const REDIS_FULL = 'redis_full';
+
+/** `reason` of the error about a job that is larger than its model allows. */
+export const JOB_TOO_LARGE = 'job_too_large';

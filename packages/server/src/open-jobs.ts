@@ -27,6 +27,8 @@ export interface OpenedJobs {
 
 export interface JobsParts {
   readonly prefix: string | undefined;
+  /** Of keys that are not BullMQ's. */
+  readonly redisPrefix: string | undefined;
   readonly fsync: JobsFsync;
   /** False: BullMQ's public API alone. */
   readonly scripts: boolean;
@@ -93,9 +95,12 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
 
 function jobQueues(
   connector: RedisConnector,
-  { prefix, clock, log, timing, scripts }: JobsParts,
+  { prefix, redisPrefix, clock, log, timing, scripts }: JobsParts,
   how: Pick<JobQueuesOptions, 'waitsForDisk' | 'alone'>,
 ): JobQueues {
-  const given = prefix === undefined ? {} : { prefix };
+  const given = {
+    ...(prefix === undefined ? {} : { prefix }),
+    ...(redisPrefix === undefined ? {} : { redisPrefix }),
+  };
   return createJobQueues({ connector, timing, clock, log, scripts, ...how, ...given });
 }

@@ -60,7 +60,15 @@ export function addJobs({ lifecycle, connector, shared }: ProcessParts, options:
   const times = shared.timing ?? timing(options.timeScale ?? DEFAULTS.time_scale);
   const fsync = options.jobsFsync ?? DEFAULTS.jobs_fsync;
   const scripts = options.jobScripts !== false;
-  const parts = { prefix: options.jobPrefix, fsync, scripts, clock, log, timing: times };
+  const parts = {
+    prefix: options.jobPrefix,
+    redisPrefix: options.redis?.prefix,
+    fsync,
+    scripts,
+    clock,
+    log,
+    timing: times,
+  };
   return lifecycle.add(
     'jobs',
     () => (connector === undefined ? openPrivateJobs(options.privateRedis, parts) : openClusterJobs(connector, parts)),

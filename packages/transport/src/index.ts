@@ -12,6 +12,7 @@ export type {
   JobState,
   JobTaker,
   NewJob,
+  ResultPayloads,
   StoredJob,
   TakenJob,
   TakeOptions,
@@ -22,6 +23,7 @@ export type { DeliveryTaker, Sent } from './jobs-delivery-taker.ts';
 export { checkJobsDurability, type JobsDurability } from './jobs-durability.ts';
 export type { DeadLetter, DeadLetters, ReplayOutcome } from './jobs-letters.ts';
 export { newJobId, parsePublicJobId, publicJobId, type QueueKind } from './jobs-names.ts';
+export type { JobPayloads } from './jobs-payloads.ts';
 export type { KeptTotal, KeptTotals } from './kept-totals.ts';
 export { createLocalDirectory } from './local-directory.ts';
 export { createLocalResources } from './local-resources.ts';

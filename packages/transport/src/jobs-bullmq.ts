@@ -1,4 +1,4 @@
-import { errorInfo, NereidError } from '@nereid/protocol';
+import { errorInfo, NereidError, REDIS_FULL } from '@nereid/protocol';
 import { answeredWithin, type Clock, type Log, pause } from '@nereid/runtime';
 import { type Job, Queue, Worker } from 'bullmq';
 import type { JobQueues, NewJob, StoredJob, TakeOptions } from './jobs.ts';
@@ -14,7 +14,10 @@ import { createJobKeys } from './jobs-keys.ts';
 import { createDeadLetters } from './jobs-letters.ts';
 import { createJobList } from './jobs-list.ts';
 import { createJobListeners } from './jobs-listeners.ts';
-import { jobQueueName, jobQueuePrefix, type QueueKind } from './jobs-names.ts';
+import { jobQueueName, jobQueuePrefix, parsePublicJobId, type QueueKind } from './jobs-names.ts';
+import { sweepPayloads } from './jobs-payload-sweep.ts';
+import { withPayloads } from './jobs-payload-taker.ts';
+import { createJobPayloads } from './jobs-payloads.ts';
 import { jobPlace } from './jobs-places.ts';
 import { createScriptMover } from './jobs-script-mover.ts';
 import { createJobScripts, type JobScripts } from './jobs-scripts.ts';
@@ -23,6 +26,8 @@ import { hasResult, isOver, jobState, storedJob } from './jobs-stored.ts';
 import { createJobTaker } from './jobs-taker.ts';
 import { createJobWait } from './jobs-waits.ts';
 import type { RedisConnection, RedisConnector } from './redis-connection.ts';
+import { redisKeys } from './redis-keys.ts';
+import { redisMemory } from './redis-memory.ts';
 import type { Timing } from './timing.ts';
 import { createTurnWrites } from './turn-writes.ts';
 
@@ -36,12 +41,15 @@ export interface JobQueuesOptions {
   readonly alone?: boolean;
   /** False: by BullMQ's public API alone; by our own scripts where they fit the installed BullMQ by default. */
   readonly scripts?: boolean;
+  /** What the keys of payloads begin with, `nereid` by default. */
+  readonly redisPrefix?: string;
   readonly timing: Timing;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 const PREFIX = 'bull';
+const REDIS_PREFIX = 'nereid';
 /** BullMQ's names are free in `infer.` queues; ours is this. */
 const JOB_NAME = 'infer';
 /** The first pause between attempts; each later one is twice as long. */
@@ -66,9 +74,13 @@ const BLOCK_S = 5;
 /** Jobs in BullMQ. Dials at first use. */
 export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const { connector, timing, clock, log, prefix = PREFIX } = options;
+  const redisKeyNames = redisKeys(options.redisPrefix ?? REDIS_PREFIX);
   const queues = new Map<string, Queue>();
   let connection: RedisConnection | undefined;
+  let payloadConnection: RedisConnection | undefined;
   let synced: SyncedAdds | undefined;
+  let sweeping: Promise<void> | undefined;
+  const sweepEnd = new AbortController();
   let stalled: StalledCheck | undefined;
   let scripts: JobScripts | undefined;
   let holdWrites = () => {};
@@ -130,6 +142,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       } catch (error) {
         failure = error;
       }
+      if (isFull(failure)) throw redisFull(connector.url, failure);
       if (closing !== undefined || leftMs() <= 0) throw noAnswer(failure);
       await pause(clock, RETRY_MS);
     }
@@ -175,6 +188,28 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     client: () => connected().client,
     together: !connector.cluster,
   });
+  const payloads = createJobPayloads({
+    connection: () => {
+      payloadConnection ??= connector.connect('job-payloads');
+      return payloadConnection;
+    },
+    keys: redisKeyNames,
+    ask,
+  });
+
+  const isThere = async (publicId: string): Promise<boolean> => {
+    const known = parsePublicJobId(publicId);
+    if (known === undefined) return false;
+    const keyOf = (kind?: QueueKind) => opened(known.model, kind).toKey(known.id);
+    const found = await ask(() => Promise.all([commands().exists(keyOf()), commands().exists(keyOf('dead'))]));
+    return found.some((each) => each > 0);
+  };
+
+  const sweep = () => {
+    const { signal } = sweepEnd;
+    return sweepPayloads({ clock, log, client: commands, keys: redisKeyNames, isThere, signal });
+  };
+
   const addSynced = async (model: string, job: NewJob) => {
     synced ??= createSyncedAdds({ connector, log, queueOf });
     await synced.connection.ready();
@@ -189,7 +224,10 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 
   const shutDown = async () => {
     await listeners.close();
+    sweepEnd.abort();
+    await sweeping;
     await synced?.close();
+    payloadConnection?.close();
     await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
     queues.clear();
     connection?.close();
@@ -199,6 +237,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     url: connector.url,
     letters,
     deliveries,
+    payloads,
     queue: (model) => queueOf(model),
     openBullQueue: open,
     find: (model, id) => find(model, id),
@@ -206,8 +245,10 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     waitOutcome: (model, id, waitMs, signal) => wait(model, id, waitMs, true, signal),
     follow,
     async add(model, job) {
+      if (job.blobs !== undefined && job.blobs.size > 0) await payloads.write(job.blobs);
       await ask(() => (options.waitsForDisk ? addSynced(model, job) : addJob(opened(model), job)));
     },
+    memory: () => ask(() => redisMemory(commands())),
     list: createJobList({ ask, client: commands, opened }),
     place: (model, id) => ask(() => jobPlace(commands(), opened(model), id)),
     changes: createJobChanges({ ask, read, find: (model, id) => find(model, id) }),
@@ -266,7 +307,14 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
           options,
         });
       const readJob = (id: string) => ask(() => read(model, id));
-      return withFollowUps(make, takeOptions, { clock, log, model, letters, deliveries, read: readJob });
+      sweeping ??= sweep();
+      const withEnds = (options: TakeOptions) =>
+        withFollowUps(make, options, { clock, log, model, letters, deliveries, read: readJob });
+      const isOverNow = async (id: string) => {
+        const job = await readJob(id);
+        return job === undefined || job.finishedOn !== undefined;
+      };
+      return withPayloads(withEnds, takeOptions, { clock, log, model, payloads, isOver: isOverNow });
     },
     close() {
       closing ??= shutDown();
@@ -276,6 +324,16 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       return listeners.size;
     },
   };
+}
+
+/** It refuses to hold more, which no second try changes. */
+function isFull(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('OOM command not allowed');
+}
+
+function redisFull(url: string, cause: unknown): NereidError {
+  const text = `Redis at ${url} has no memory left (maxmemory): jobs are taken again once some have ended or expired`;
+  return new NereidError('UNAVAILABLE', text, { reason: REDIS_FULL, cause });
 }
 
 function addJob(queue: Queue, job: NewJob): Promise<unknown> {

@@ -1,8 +1,3 @@
-import type { Queue } from 'bullmq';
-import type { Deliveries } from './jobs-deliveries.ts';
-import type { DeadLetters } from './jobs-letters.ts';
-import type { QueueKind } from './jobs-names.ts';
-
 /**
  * Jobs outlive their senders: BullMQ holds them in Redis, one queue per model, and any BullMQ client may
  * add them. A job is *waiting* (or *delayed*) until an owner of its model takes it under a lock,
@@ -11,8 +6,14 @@ import type { QueueKind } from './jobs-names.ts';
  * and what its former holder says of it after that changes nothing (docs/protocol.md R32).
  */
 
+import type { JobBlobs } from '@nereid/protocol';
+import type { Queue } from 'bullmq';
 import type { JobChanges } from './jobs-changes.ts';
+import type { Deliveries } from './jobs-deliveries.ts';
 import type { JobKeys } from './jobs-keys.ts';
+import type { DeadLetters } from './jobs-letters.ts';
+import type { QueueKind } from './jobs-names.ts';
+import type { JobPayloads } from './jobs-payloads.ts';
 
 export type JobState = 'waiting' | 'delayed' | 'running' | 'completed' | 'failed';
 
@@ -73,6 +74,8 @@ export interface NewJob {
   readonly attempts: number;
   /** The result is kept at least so long. */
   readonly resultTtlS: number;
+  /** Payloads that its data name, by their references (`JobPayloads.inputRef`). */
+  readonly blobs?: JobBlobs;
 }
 
 export interface JobCounts {
@@ -152,6 +155,10 @@ export interface JobQueues {
   counts(model: string): Promise<JobCounts>;
   /** Begins to take the model's jobs; the taker is to be closed before the queues. */
   take(model: string, options: TakeOptions): JobTaker;
+  /** How much of its memory Redis uses, of the server that is fullest; undefined where it has no limit, or hides it. */
+  memory(): Promise<{ readonly used: number; readonly max: number } | undefined>;
+  /** Tensors that jobs only name. */
+  readonly payloads: JobPayloads;
   /** Jobs that failed for good, set aside. */
   readonly letters: DeadLetters;
   /** Who is told of the ends of jobs. */
@@ -183,6 +190,14 @@ export interface TakenJob {
   readonly createdMs: number;
   /** How often it was taken, by whomever, this time too. */
   readonly starts: number;
+  /** Of the payloads that its data name, those that are there. */
+  readonly blobs?: JobBlobs;
+}
+
+/** Payloads that a result names, and for how long they are to be there. */
+export interface ResultPayloads {
+  readonly blobs: JobBlobs;
+  readonly ttlS: number;
 }
 
 /**
@@ -199,7 +214,7 @@ export interface JobTaker {
    * False, and nothing is told, where too much waits for Redis.
    */
   progress(id: string, value: unknown, bytes: number): boolean;
-  complete(id: string, result: unknown, note?: string): Promise<void>;
+  complete(id: string, result: unknown, note?: string, beside?: ResultPayloads): Promise<void>;
   /** `retry`: as the job's attempts and backoff say; else it has failed for good. */
   fail(id: string, reason: string, retry: boolean, note?: string): Promise<void>;
   /** Back to the queue without counting as an attempt, after that time. */

@@ -44,6 +44,21 @@ const KEY_TABLE = {
     ttl: '`ttl_s` of `--cache-config`, an hour by default',
     deletedBy: 'nobody; it runs out',
   },
+  payload: {
+    pattern: 'payload:{id}',
+    kind: 'string',
+    holds: 'one tensor of a job (the id begins with the job’s), or one that a client put for a job to come',
+    ttl: 'of an input none until its job has failed, then that of the result; of an output that of the result; of one that was put as its client said',
+    deletedBy:
+      'inputs: the owner, once their job is completed; those without a TTL whose job is gone: a coordinator, within some 20 minutes',
+  },
+  payloadSweep: {
+    pattern: 'payloads:{all}:sweep',
+    kind: 'string',
+    holds: 'that one coordinator has looked for payloads whose job is gone',
+    ttl: '9 minutes',
+    deletedBy: 'nobody; it runs out',
+  },
   directoryMeta: {
     pattern: 'dir:{all}:meta',
     kind: 'hash',

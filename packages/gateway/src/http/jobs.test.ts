@@ -8,7 +8,7 @@ import { identity, modelRecord } from '../gateway-fixture.ts';
 import { createJobs } from '../jobs.ts';
 import { type HttpFixture, httpFixture } from './http-fixture.ts';
 
-const REQUEST_LIMITS = { json_depth_max: 100, elements_max: 1e6, bytes_max: 1e6 };
+const REQUEST_LIMITS = { json_depth_max: 100, elements_max: 1e6, bytes_max: 1e7 };
 
 let server: RedisServerFixture;
 let cleanups: (() => unknown)[] = [];
@@ -36,6 +36,9 @@ beforeEach(async () => {
       { version: '1', state: 'UNAVAILABLE', reason: 'Unavailable: no worker holds the model' },
     ]),
     modelRecord(identity('a b', 'FP32')),
+    modelRecord(
+      identity('small', 'FP32', '-1', 'parameters { key: "nereid.job_bytes_max" value { string_value: "12" } }'),
+    ),
     modelRecord(identity('stream', 'FP32', '-1', 'model_transaction_policy { decoupled: true }')),
   ];
   fixture = await httpFixture({ models: records });
@@ -71,11 +74,17 @@ function takeJobs(of: string, run: (job: TakenJob, taker: JobTaker) => void): Jo
 
 /** The outputs are the inputs. */
 function echo(of: string): JobTaker {
-  return takeJobs(of, ({ id, data }, taker) => {
-    const { request, respond } = decodeJobData(data, { modelName: of, limits: REQUEST_LIMITS });
+  return takeJobs(of, ({ id, data, blobs: given = new Map() }, taker) => {
+    const { request, respond } = decodeJobData(data, { modelName: of, limits: REQUEST_LIMITS, blobs: given });
     const outputs = request.inputs.map((input) => ({ ...input, name: 'OUTPUT' }));
     const response = { modelName: of, modelVersion: '1', id: request.id, parameters: {}, outputs };
-    void taker.complete(id, encodeJobResult(response, respond));
+    const blobs = new Map<string, Uint8Array>();
+    const result = encodeJobResult(response, respond, (output, index) => {
+      const ref = queues.payloads.outputRef(of, id, index);
+      blobs.set(ref, output.data);
+      return ref;
+    });
+    void taker.complete(id, result, undefined, { blobs, ttlS: 60 });
   });
 }
 
@@ -388,4 +397,90 @@ test('misses none of 1,000 short jobs (BC-127)', async () => {
     }),
   );
   expect(ids).toEqual(Array.from({ length: 1000 }, (_, index) => String(index)));
+});
+
+describe('large tensors', () => {
+  /** A binary request of so many elements. */
+  const binary = (count: number) => {
+    const data = Float32Array.from({ length: count }, (_, index) => index);
+    const shape = [count];
+    const parameters = { binary_data_size: 4 * count };
+    const header = Buffer.from(
+      JSON.stringify({
+        inputs: [{ name: 'INPUT', datatype: 'FP32', shape, parameters }],
+        outputs: [{ name: 'OUTPUT', parameters: { binary_data: true } }],
+      }),
+    );
+    return { data, header, payload: Buffer.concat([header, Buffer.from(data.buffer)]) };
+  };
+  const submitBinary = (count: number) => {
+    const { header, payload } = binary(count);
+    return submit(payload, {
+      'Content-Type': 'application/octet-stream',
+      'Inference-Header-Content-Length': String(header.byteLength),
+    });
+  };
+
+  test('stand beside the job and its result, and come back as they were', async () => {
+    const submitted = await submitBinary(100_000);
+    expect(submitted.statusCode).toBe(202);
+    const { id, result_url } = submitted.json();
+    const job = await queues.find(model, id.split('~')[1]);
+    expect(JSON.stringify(job?.data).length).toBeLessThan(1_000);
+    echo(model);
+    const result = await http.inject(`${result_url}?wait=20s`);
+    expect(result.statusCode).toBe(200);
+    const length = Number(result.headers['inference-header-content-length']);
+    expect(result.rawPayload.subarray(length).equals(Buffer.from(binary(100_000).data.buffer))).toBe(true);
+    expect(JSON.stringify((await queues.find(model, id.split('~')[1]))?.result).length).toBeLessThan(1_000);
+  });
+
+  test('of a result are gone before the job where somebody deletes them: 410', async () => {
+    echo(model);
+    const { id, result_url } = (await submitBinary(100_000)).json();
+    expect((await http.inject(`${result_url}?wait=20s`)).statusCode).toBe(200);
+    const job = id.split('~')[1];
+    const result = (await queues.find(model, job))?.result;
+    const { outputs } = result as { readonly outputs: readonly { readonly blob: { readonly ref: string } }[] };
+    await queues.payloads.remove(
+      model,
+      job,
+      outputs.map(({ blob }) => blob.ref),
+    );
+    expect((await http.inject(result_url)).statusCode).toBe(410);
+  });
+
+  test('beyond what the model allows are 413', async () => {
+    const refused = await submit(
+      body({ inputs: [{ name: 'INPUT', datatype: 'FP32', shape: [4], data: [1, 2, 3, 4] }] }),
+      {},
+      '/v2/models/small/jobs',
+    );
+    expect({ status: refused.statusCode, ...refused.json() }).toEqual({
+      status: 413,
+      code: 'INVALID_ARG',
+      field: 'inputs',
+      error: expect.stringMatching(/16 bytes, a job of model 'small' may have 12 \(nereid\.job_bytes_max\)/),
+    });
+    expect((await submit(body(), {}, '/v2/models/small/jobs')).statusCode).toBe(202);
+  });
+
+  test('that Redis has no room for are 429 with Retry-After (BC-134)', async () => {
+    const admin = connectRedis(server.url, { name: 'test' }).connect('admin');
+    cleanups.push(() => admin.close());
+    await admin.ready();
+    await admin.client.call('CONFIG', 'SET', 'maxmemory', '1mb');
+    try {
+      const refused = await submitBinary(100_000);
+      expect({ status: refused.statusCode, code: refused.json().code, after: refused.headers['retry-after'] }).toEqual({
+        status: 429,
+        code: 'UNAVAILABLE',
+        after: '1',
+      });
+      expect(refused.json().error).toContain('maxmemory');
+    } finally {
+      await admin.client.call('CONFIG', 'SET', 'maxmemory', '0');
+    }
+    await expect.poll(async () => (await submitBinary(100)).statusCode).toBe(202);
+  });
 });

@@ -1,0 +1,113 @@
+/**
+ * Payloads: tensors of jobs, and those that a client has put for a job to come, as raw bytes in Redis under keys of
+ * their own. Whoever has a reference reads; a reference of a job begins with the job's public id. Inputs of a job go when
+ * it is completed; once it has failed they stay as long as a result would. Outputs have that time from the start. What a job leaves that is
+ * gone is swept away (jobs-payload-sweep.ts).
+ */
+import { randomBytes } from 'node:crypto';
+import type { JobBlobs } from '@nereid/protocol';
+import { newJobId, publicJobId } from './jobs-names.ts';
+import type { RedisClient, RedisConnection } from './redis-connection.ts';
+import type { RedisKeys } from './redis-keys.ts';
+
+/** All methods that ask Redis reject with UNAVAILABLE where it does not answer, with the reason `redis_full` where it has no memory left. */
+export interface JobPayloads {
+  /** The reference of an input of that job. */
+  inputRef(model: string, id: string, index: number): string;
+  /** A new one each time: two runs of a job must not write the same. */
+  outputRef(model: string, id: string, index: number): string;
+  /** Resolves once Redis has them; without a time they stay until their job is gone. */
+  write(blobs: JobBlobs, ttlS?: number): Promise<void>;
+  /** Puts one for a job to come, and gives its reference. */
+  put(data: Uint8Array, ttlS: number, nowMs: number): Promise<string>;
+  /** Those that are there. */
+  read(refs: readonly string[]): Promise<JobBlobs>;
+  /** Reads what a job names, for its run; its own ones have no end to their time (any more). */
+  take(model: string, id: string, refs: readonly string[]): Promise<JobBlobs>;
+  /** Those of the job among them end after that time. */
+  expire(model: string, id: string, refs: readonly string[], ttlS: number): Promise<void>;
+  /** Those of the job among them go. */
+  remove(model: string, id: string, refs: readonly string[]): Promise<void>;
+}
+
+export interface JobPayloadsParts {
+  /** Large values hold up what is behind them, so nothing else goes by it. */
+  readonly connection: () => RedisConnection;
+  readonly keys: RedisKeys;
+  /** Asks Redis, and again if that failed. */
+  readonly ask: <T>(question: () => Promise<T>) => Promise<T>;
+}
+
+/** Of references that no job has. */
+const PUT = 'blob-';
+const UNIQUE_BYTES = 6;
+
+export function createJobPayloads({ connection, keys, ask }: JobPayloadsParts): JobPayloads {
+  const on = <T>(command: (client: RedisClient) => Promise<T>): Promise<T> =>
+    ask(async () => {
+      const { client, isReady, ready } = connection();
+      if (!isReady) await ready();
+      return command(client);
+    });
+
+  const fetchAll = async (
+    refs: readonly string[],
+    fetch: (client: RedisClient, ref: string) => Promise<Buffer | null>,
+  ): Promise<JobBlobs> => {
+    const unique = [...new Set(refs)];
+    const found = await on((client) => Promise.all(unique.map((ref) => fetch(client, ref))));
+    const blobs = new Map<string, Uint8Array>();
+    for (const [index, ref] of unique.entries()) {
+      const data = found[index];
+      if (data !== null && data !== undefined) blobs.set(ref, data);
+    }
+    return blobs;
+  };
+
+  const forOwn = async (
+    [model, id, refs]: readonly [model: string, id: string, refs: readonly string[]],
+    command: (client: RedisClient, key: string) => Promise<unknown>,
+  ): Promise<void> => {
+    const own = refs.filter((ref) => isOf(model, id, ref));
+    if (own.length > 0) await on((client) => Promise.all(own.map((ref) => command(client, keys.payload(ref)))));
+  };
+
+  return {
+    inputRef: (model, id, index) => `${publicJobId(model, id)}.i${index}`,
+    outputRef: (model, id, index) =>
+      `${publicJobId(model, id)}.o${index}.${randomBytes(UNIQUE_BYTES).toString('base64url')}`,
+    async write(blobs, ttlS) {
+      await on((client) =>
+        Promise.all(
+          Array.from(blobs, ([ref, data]) => {
+            const value = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+            const key = keys.payload(ref);
+            return ttlS === undefined ? client.set(key, value) : client.set(key, value, 'EX', ttlS);
+          }),
+        ),
+      );
+    },
+    async put(data, ttlS, nowMs) {
+      const ref = `${PUT}${newJobId(nowMs)}`;
+      await this.write(new Map([[ref, data]]), ttlS);
+      return ref;
+    },
+    read: (refs) => fetchAll(refs, (client, ref) => client.getBuffer(keys.payload(ref))),
+    take: (model, id, refs) =>
+      fetchAll(refs, (client, ref) => {
+        const key = keys.payload(ref);
+        return isOf(model, id, ref) ? client.getexBuffer(key, 'PERSIST') : client.getBuffer(key);
+      }),
+    expire: (model, id, refs, ttlS) => forOwn([model, id, refs], (client, key) => client.expire(key, ttlS)),
+    remove: (model, id, refs) => forOwn([model, id, refs], (client, key) => client.unlink(key)),
+  };
+}
+
+function isOf(model: string, id: string, ref: string): boolean {
+  return ref.startsWith(`${publicJobId(model, id)}.`);
+}
+
+/** The public id of the job whose payload it is; undefined of what a client has put. */
+export function jobOfPayload(ref: string): string | undefined {
+  return /^(.+)\.(?:i\d+|o\d+\..+)$/.exec(ref)?.[1];
+}

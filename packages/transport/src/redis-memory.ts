@@ -1,0 +1,28 @@
+import { Cluster, type Redis } from 'ioredis';
+import { infoFields, isRefusal, type RedisClient } from './redis-connection.ts';
+
+/** Of the server that is fullest, in bytes; undefined where none has a limit, or INFO is hidden. */
+export async function redisMemory(
+  client: RedisClient,
+): Promise<{ readonly used: number; readonly max: number } | undefined> {
+  const servers: readonly Redis[] = client instanceof Cluster ? client.nodes('master') : [client];
+  let fullest: { readonly used: number; readonly max: number } | undefined;
+  for (const text of await Promise.all(servers.map(memoryInfo))) {
+    const fields = infoFields(text);
+    const used = Number(fields.get('used_memory'));
+    const max = Number(fields.get('maxmemory'));
+    if (!(used > 0 && max > 0)) continue;
+    if (fullest === undefined || used / max > fullest.used / fullest.max) fullest = { used, max };
+  }
+  return fullest;
+}
+
+async function memoryInfo(server: Redis): Promise<string> {
+  try {
+    return await server.info('memory');
+  } catch (error) {
+    // A user may not ask.
+    if (isRefusal(error)) return '';
+    throw error;
+  }
+}
