@@ -32,6 +32,14 @@ async function runLine(argv: readonly string[], exit: ExitCode = 0) {
     explain: ask,
     evictSequence: ask,
     jobs: { list: ask, show: ask, retry: ask, cancel: ask, remove: ask, watch: ask },
+    followUps: {
+      listLetters: ask,
+      showLetter: ask,
+      replayLetter: ask,
+      removeLetter: ask,
+      showWebhook: ask,
+      resendWebhook: ask,
+    },
   };
   const exitCode = await runCommandLine(argv, line);
   return { exitCode, out, err, ran, checked, asked };

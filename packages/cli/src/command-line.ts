@@ -1,6 +1,7 @@
 import { Command, CommanderError, Help } from 'commander';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import type { ExplainOptions } from './explain.ts';
+import { addFollowUps, type FollowUpCommands } from './follow-up-commands.ts';
 import { programHelp, runHelp } from './help.ts';
 import { addJobs, type JobCommands } from './job-commands.ts';
 import type { ModelsCheckOptions } from './models-check.ts';
@@ -19,6 +20,7 @@ export interface CommandLine {
   readonly explain: (options: ExplainOptions) => Promise<ExitCode>;
   readonly evictSequence: (options: EvictOptions) => Promise<ExitCode>;
   readonly jobs: JobCommands;
+  readonly followUps: FollowUpCommands;
 }
 
 const RUN_COMMANDS: readonly RunCommand[] = ['serve', 'gateway', 'coordinator', 'worker'];
@@ -45,6 +47,7 @@ export async function runCommandLine(argv: readonly string[], line: CommandLine)
   addSequences(program, line, end);
   addExplain(program, line, end);
   addJobs(program, line.jobs, end);
+  addFollowUps(program, line.followUps, end);
   try {
     await program.parseAsync([...argv], { from: 'user' });
     return exitCode;

@@ -40,6 +40,9 @@ Commands:
   jobs ls                List jobs
   jobs show|watch <id>   Tell what is known of a job, or what becomes of it until it is over
   jobs retry|cancel|rm <id>  Run a failed job anew, cancel one, remove one that is over
+  deadletters ls         List jobs that failed for good and were set aside
+  deadletters show|replay|rm <id>  Tell one, run its job again, forget it
+  webhooks show|resend <id>  Tell how far a job's webhook is, or have it sent again
   explain <id>           Tell what became of a request
 
 nereid <command> --help lists the options of a command.

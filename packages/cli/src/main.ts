@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { packageVersion, systemClock } from '@nereid/runtime';
 import { createServer, startRole } from '@nereid/server';
 import { runCommandLine } from './command-line.ts';
+import { listLetters, removeLetter, replayLetter, showLetter } from './dead-letters.ts';
 import { explain } from './explain.ts';
 import { cancelJob, listJobs, removeJob, retryJob, showJob } from './jobs.ts';
 import { checkModels } from './models-check.ts';
@@ -11,6 +12,7 @@ import { type RunHost, run } from './run.ts';
 import { evictSequence, listSequences } from './sequences.ts';
 import { STOP_SIGNALS } from './stop-signals.ts';
 import { watchJob } from './watch-job.ts';
+import { resendWebhook, showWebhook } from './webhooks.ts';
 
 const host: RunHost = {
   pid: process.pid,
@@ -58,6 +60,14 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
     cancel: (options) => cancelJob(options, caller),
     remove: (options) => removeJob(options, caller),
     watch: (options) => watchJob(options, caller),
+  },
+  followUps: {
+    listLetters: (options) => listLetters(options, caller),
+    showLetter: (options) => showLetter(options, caller),
+    replayLetter: (options) => replayLetter(options, caller),
+    removeLetter: (options) => removeLetter(options, caller),
+    showWebhook: (options) => showWebhook(options, caller),
+    resendWebhook: (options) => resendWebhook(options, caller),
   },
 });
 // Explicit, since after an expired exit timeout a running model would hold the process.

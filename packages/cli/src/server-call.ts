@@ -20,6 +20,8 @@ export interface ServerCall {
   readonly member?: string;
   /** What is undefined is left out. */
   readonly query?: Readonly<Record<string, string | undefined>>;
+  /** JSON; none without it. */
+  readonly body?: string | undefined;
 }
 
 export type ServerAnswer =
@@ -36,7 +38,7 @@ const ADMIN_KEY_VARIABLE = 'NEREID_ADMIN_KEY';
  * environment has one, goes along: not on the command line, which any user of the machine sees.
  */
 export async function callServer(
-  { command, url, method, path, member, query = {} }: ServerCall,
+  { command, url, method, path, member, query = {}, body: sent }: ServerCall,
   host: CallHost,
 ): Promise<ServerAnswer> {
   const fail = (text: string, exitCode: ExitCode = EXIT_CODE.failed): ServerAnswer => {
@@ -51,6 +53,7 @@ export async function callServer(
     response = await host.fetch(target, {
       method,
       headers: adminHeaders(host),
+      ...(sent === undefined ? {} : { body: sent }),
       signal: AbortSignal.timeout(CALL_MS_MAX),
     });
     text = await response.text();

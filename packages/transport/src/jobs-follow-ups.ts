@@ -17,6 +17,8 @@ export interface FollowUpsParts {
 }
 
 const RETRY_MS = 200;
+/** What Redis refuses so often while it answers is left out: the job is to end. */
+const REFUSALS_MAX = 3;
 
 /**
  * A taker that puts down what a job's end brings about before it ends it: the dead letter of one that failed for good,
@@ -49,15 +51,26 @@ export function withFollowUps(
     },
   });
 
+  const answers = (id: string) =>
+    parts.read(id).then(
+      () => true,
+      () => false,
+    );
+
   /** Until Redis has answered, as the end itself is; false where the taker is closed first. */
   const putDown = async (id: string, step: () => Promise<void>): Promise<boolean> => {
-    for (;;) {
+    for (let refusals = 0; ; ) {
       try {
         await step();
         return true;
       } catch (error) {
         log.debug({ err: error, model, job: id }, 'what follows a job is not put down, trying again');
         if (closing) return false;
+        if (await answers(id)) refusals++;
+        if (refusals >= REFUSALS_MAX) {
+          log.error({ err: error, model, job: id }, 'the dead letter or the webhook of a job is left out');
+          return true;
+        }
         await pause(clock, RETRY_MS);
       }
     }
