@@ -1,6 +1,10 @@
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
 import { createClient, createProducer, NereidError, texts } from '@nereid/client';
 import { Queue, QueueEvents } from 'bullmq';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { MODEL_REPOSITORY, ROOT } from '../../deploy/setup/checkout.mjs';
+import { runCommand } from '../../deploy/setup/command.mjs';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
 
@@ -31,7 +35,8 @@ const SEQUENCES = `sequence_batching {
 }`;
 
 const longs = (...data: bigint[]) => ({ INPUT0: { datatype: 'INT64', shape: [data.length], data } }) as const;
-const value = (of: number) => ({ VALUE: { datatype: 'INT32', shape: [1, 1], data: [of] } }) as const;
+const value = (of: number, ...rows: 1[]) =>
+  ({ VALUE: { datatype: 'INT32', shape: [...rows, 1], data: [of] } }) as const;
 
 let folder: ModelFolder;
 beforeAll(() => {
@@ -39,6 +44,7 @@ beforeAll(() => {
   folder.addEcho('texts', 'BYTES', [-1]);
   folder.addEcho('longs', 'INT64', [-1]);
   folder.addJavaScript('counts', COUNTS, 'model_transaction_policy { decoupled: true }');
+  cpSync(join(MODEL_REPOSITORY, 'redact'), join(folder.path, 'redact'), { recursive: true });
   folder.addJavaScript('sums', SUMS, SEQUENCES, { maxBatchSize: 4 });
 });
 afterAll(() => folder.remove());
@@ -112,9 +118,9 @@ describe.each(MODES)('in mode %s', (mode) => {
     await expect(first).rejects.toMatchObject({ code: 'INVALID_ARG', field: 'inputs[0].shape' });
     const sum = async (step: Promise<{ outputs: Record<string, { data: ArrayLike<unknown> }> }>) =>
       (await step).outputs.VALUE?.data[0];
-    const [three, bad, eight] = [3, 7, 5].map((of) => sum(sequence.step({ inputs: value(of) })));
+    const [three, bad, eight] = [3, 7, 5].map((of) => sum(sequence.step({ inputs: value(of, 1) })));
     await expect(bad).rejects.toThrow('not this');
-    expect([await three, await eight, await sum(sequence.end({ inputs: value(1) }))]).toEqual([3, 8, 9]);
+    expect([await three, await eight, await sum(sequence.end({ inputs: value(1, 1) }))]).toEqual([3, 8, 9]);
   });
 
   test('a job, and one that is wrong', async () => {
@@ -126,7 +132,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     await expect(client.jobs.result('longs~none')).rejects.toMatchObject({ code: 'NOT_FOUND', status: 404 });
     const failing = await client.jobs.submit({
       model: 'sums',
-      inputs: value(7),
+      inputs: value(7, 1),
       sequence: { id: 'j', start: true, end: true },
     });
     await expect(client.jobs.result(failing.id)).rejects.toMatchObject({ code: 'INTERNAL', message: 'not this' });
@@ -163,6 +169,30 @@ describe.each(MODES)('in mode %s', (mode) => {
     await expect(jobs.get(job.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
+  test('a job of a decoupled model is watched, from its beginning and from where a reader left', async () => {
+    const { jobs } = client;
+    const { id } = await jobs.submit({ model: 'counts', inputs: value(2) });
+    const seen: { id: string; type: string; output: unknown }[] = [];
+    for await (const { id: at, type, outputs } of jobs.watch(id))
+      seen.push({ id: at, type, output: outputs?.VALUE?.data[0] });
+    expect(seen.filter(({ type }) => type === 'output').map(({ output }) => output)).toEqual([0, 1]);
+    expect(seen.at(-1)?.type).toBe('end');
+    const first = seen.findIndex(({ output }) => output === 0);
+    const again: unknown[] = [];
+    for await (const { type } of jobs.watch(id, { lastEventId: seen[first]?.id ?? '' })) again.push(type);
+    expect(again).toEqual(seen.slice(first + 1).map(({ type }) => type));
+    expect(await jobs.wait(id)).toMatchObject({ state: 'completed', progress: { n: 2 } });
+    await expect(jobs.watch('counts~none').next()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(jobs.resendWebhook(id)).rejects.toMatchObject({
+      code: expect.stringMatching(/NOT_FOUND|INVALID_ARG/),
+    });
+  });
+
+  test('the example that follows a job prints what its page says', async () => {
+    const { output } = await runCommand(process.execPath, [join(ROOT, 'examples/client-jobs.mjs'), deployment.http]);
+    expect(output.trim().split('\n')).toEqual(['state waiting', 'state running', 'end completed', 'write to [email]']);
+  });
+
   test('a BullMQ producer of jobs and of sequences', async () => {
     const producers = await Promise.all(
       ['longs', 'sums'].map(async (model) => {
@@ -183,14 +213,14 @@ describe.each(MODES)('in mode %s', (mode) => {
     expect(results.map(({ outputs }) => outputs.OUTPUT0?.data[0])).toEqual(
       Array.from(jobs, (_, index) => BigInt(index)),
     );
-    const wrong = await plain.add({ inputs: value(1) });
+    const wrong = await plain.add({ inputs: value(1, 1) });
     await expect(wrong.result()).rejects.toMatchObject({ code: 'INVALID_ARG' });
 
     const sequence = stepped.sequence();
     const steps = await Promise.all([
-      sequence.add({ inputs: value(3) }),
-      sequence.add({ inputs: value(4) }),
-      sequence.end({ inputs: value(5) }),
+      sequence.add({ inputs: value(3, 1) }),
+      sequence.add({ inputs: value(4, 1) }),
+      sequence.end({ inputs: value(5, 1) }),
     ]);
     const sums = await Promise.all(steps.map((job) => job.result()));
     expect(sums.map(({ outputs }) => outputs.VALUE?.data[0])).toEqual([3, 7, 12]);

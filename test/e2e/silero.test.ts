@@ -227,6 +227,7 @@ describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)
         ['speech-http.mjs', http],
         ['speech-grpc.mjs', grpc],
         ['speech-jobs.mjs', http],
+        ['speech-client.mjs', http],
       ])('%s', async (name, address) => {
         expect(await printed(process.execPath, name, address())).toEqual(SEGMENTS);
       });
