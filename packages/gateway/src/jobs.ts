@@ -145,6 +145,10 @@ export interface Jobs extends JobEnds {
   readonly webhooks: JobWebhooks;
   /** Its news from the beginning, or after an event; undefined where there is no such job. See JobQueues.follow. */
   follow(publicId: string, after: string | undefined, signal: AbortSignal): Promise<FollowedJob | undefined>;
+  /** Keeps a tensor for a job to come. Rejects with UNAVAILABLE where Redis does not answer, or is full. */
+  putBlob(data: Uint8Array, ttlS: number): Promise<{ readonly ref: string; readonly expiresMs: number }>;
+  /** Undefined where it is not there (any more). */
+  readBlob(ref: string): Promise<Uint8Array | undefined>;
   /** The rows of the job's log, the newest first. */
   notes(publicId: string): Promise<readonly string[]>;
   /** Until when the result of a finished job can be asked for; undefined where that is not known. */
@@ -156,6 +160,10 @@ export interface Jobs extends JobEnds {
 export function createJobs(parts: JobsParts): Jobs {
   const { queues, directory, clock, gateway, webhooks = webhookRules(NO_WEBHOOKS) } = parts;
   const admission = createJobAdmission(queues, clock);
+  const admit = async (bytes: number) => {
+    const refusal = await admission.refusal(bytes);
+    if (refusal !== undefined) throw new NereidError(refusal.code, refusal.message, { reason: REDIS_FULL });
+  };
   const find = async (publicId: string, waitMs: number, signal?: AbortSignal): Promise<StoredJob | undefined> => {
     const known = parsePublicJobId(publicId);
     if (known === undefined) return undefined;
@@ -185,6 +193,12 @@ export function createJobs(parts: JobsParts): Jobs {
     list: createJobPages({ queues, directory, expiry }),
     place: ({ model, id }) => queues.place(model, id),
     find,
+    async putBlob(data, ttlS) {
+      await admit(data.byteLength);
+      const nowMs = clock.wallMs();
+      return { ref: await queues.payloads.put(data, ttlS, nowMs), expiresMs: nowMs + ttlS * 1000 };
+    },
+    readBlob: async (ref) => (await queues.payloads.read([ref])).get(ref),
     async notes(publicId) {
       const known = parsePublicJobId(publicId);
       return known === undefined ? [] : queues.notes(known.model, known.id);
@@ -209,8 +223,7 @@ export function createJobs(parts: JobsParts): Jobs {
       const settings = { respond: 'binary', deadlineMs, resultTtlS, sequenceIndex, tags, webhook } as const;
       const { modelName } = request;
       const add = async (id: string) => {
-        const refusal = await admission.refusal(totalBytes(request.inputs));
-        if (refusal !== undefined) throw new NereidError(refusal.code, refusal.message, { reason: REDIS_FULL });
+        await admit(totalBytes(request.inputs));
         const { data, blobs } = jobToAdd(queues.payloads, id, { ...decoded, request }, settings);
         await queues.add(modelName, { id, createdMs, data, blobs, priority, delayMs, attempts, resultTtlS });
         return newJob(modelName, id, data, wishes, createdMs);

@@ -6,21 +6,19 @@ const TAG = 'Nereid-Tag';
 const PRIORITY_MAX = 1_000;
 const ATTEMPTS_MAX = 100;
 const DAYS_30_S = 2_592_000;
+const BLOB_TTL_S = 3_600;
 const YEAR_MS = 31_536_000_000;
 /** A longer wait is cut: proxies end connections that are silent for longer. */
 export const WAIT_MS_MAX = 60_000;
 
+/** How long a blob is to be kept. Throws INVALID_ARG naming the header. */
+export function blobTtlS(headers: IncomingHttpHeaders): number {
+  return wholeOf(headers)('Nereid-Ttl-S', BLOB_TTL_S, 1, DAYS_30_S);
+}
+
 /** What the headers of a submission say. Throws INVALID_ARG naming the header. */
 export function jobWishes(headers: IncomingHttpHeaders): JobWishes {
-  const whole = (name: string, missing: number, min: number, max: number) => {
-    const value = headers[name.toLowerCase()];
-    if (value === undefined) return missing;
-    const number = /^[0-9]{1,15}$/.test(String(value)) ? Number(value) : -1;
-    if (number >= min && number <= max) return number;
-    throw new NereidError('INVALID_ARG', `${name} must be an integer from ${min} to ${max}, got: ${value}`, {
-      field: name,
-    });
-  };
+  const whole = wholeOf(headers);
   return {
     priority: whole('Nereid-Priority', JOB_DEFAULTS.priority, 0, PRIORITY_MAX),
     delayMs: whole('Nereid-Delay-Ms', JOB_DEFAULTS.delayMs, 0, YEAR_MS),
@@ -50,4 +48,16 @@ export function waitMs(query: unknown): number {
     throw new NereidError('INVALID_ARG', `wait must be a time like 30s or 500ms, got: ${wait}`, { field: 'wait' });
   }
   return Math.min(Number(number) * (unit === 'ms' ? 1 : 1000), WAIT_MS_MAX);
+}
+
+function wholeOf(headers: IncomingHttpHeaders) {
+  return (name: string, missing: number, min: number, max: number) => {
+    const value = headers[name.toLowerCase()];
+    if (value === undefined) return missing;
+    const number = /^[0-9]{1,15}$/.test(String(value)) ? Number(value) : -1;
+    if (number >= min && number <= max) return number;
+    throw new NereidError('INVALID_ARG', `${name} must be an integer from ${min} to ${max}, got: ${value}`, {
+      field: name,
+    });
+  };
 }

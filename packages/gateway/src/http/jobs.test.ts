@@ -483,4 +483,39 @@ describe('large tensors', () => {
     }
     await expect.poll(async () => (await submitBinary(100)).statusCode).toBe(202);
   });
+
+  test('are put for jobs to come, and read, by their references', async () => {
+    const bytes = Buffer.from(Float32Array.of(1, 2).buffer);
+    const put = await http.inject({
+      method: 'POST',
+      url: '/v2/blobs',
+      payload: bytes,
+      headers: { 'Content-Type': 'application/octet-stream', 'Nereid-Ttl-S': '60' },
+    });
+    expect(put.statusCode).toBe(201);
+    const { ref, byte_size } = put.json();
+    expect(byte_size).toBe(8);
+    const read = await http.inject(`/v2/blobs/${ref}`);
+    expect(read.headers['content-type']).toBe('application/octet-stream');
+    expect(read.rawPayload.equals(bytes)).toBe(true);
+    expect((await http.inject('/v2/blobs/blob-none')).statusCode).toBe(404);
+    echo(model);
+    const inputs = [{ name: 'INPUT', datatype: 'FP32', shape: [2], blob: { ref, byte_size } }];
+    const job = { id: 'p1', createdMs: Date.now(), priority: 0, delayMs: 0, attempts: 1, resultTtlS: 60 };
+    await queues.add(model, { ...job, data: { inputs, respond: 'blob' } });
+    const result = (await queues.wait(model, 'p1', 20_000))?.result;
+    const { outputs } = result as { readonly outputs: readonly { readonly blob: { readonly ref: string } }[] };
+    const output = await http.inject(`/v2/blobs/${outputs[0]?.blob.ref}`);
+    expect(output.rawPayload.equals(bytes)).toBe(true);
+  });
+
+  test.each(['0', 'x', '9999999999'])('are not put for a time of %s', async (ttl) => {
+    const refused = await http.inject({
+      method: 'POST',
+      url: '/v2/blobs',
+      payload: 'x',
+      headers: { 'Nereid-Ttl-S': ttl },
+    });
+    expect({ status: refused.statusCode, field: refused.json().field }).toEqual({ status: 400, field: 'Nereid-Ttl-S' });
+  });
 });

@@ -58,6 +58,29 @@ const ONE = '/v2/jobs/{job}';
 
 export const JOB_ROUTES: readonly GeneralRoute[] = [
   [
+    '/v2/blobs',
+    'post',
+    {
+      tag: JOBS,
+      summary: 'Puts a tensor, raw as in the binary form, for a job to come',
+      parameters: [header('Nereid-Ttl-S', 'How long it is kept; 3600 s unless given.', whole(1))],
+      status: 201,
+      success: jsonResponse('Its reference, `ref`, and `byte_size`.'),
+      failure: JOB_ERROR_RESPONSE,
+    },
+  ],
+  [
+    '/v2/blobs/{ref}',
+    'get',
+    {
+      tag: JOBS,
+      summary: 'A tensor that was put, or that the result of a job names',
+      parameters: [named('ref')],
+      success: { description: 'Its bytes.', content: { 'application/octet-stream': {} } },
+      failure: JOB_ERROR_RESPONSE,
+    },
+  ],
+  [
     '/v2/jobs',
     'get',
     {

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { BullBoard } from '../bull-board.ts';
 import type { RestrictedApis, RestrictedKey } from '../restricted.ts';
 import { admitRoute } from './admin-calls.ts';
+import { getBlob, putBlob } from './blobs.ts';
 import { addBullBoard } from './bull-board.ts';
 import { sendError, sendJson } from './errors.ts';
 import { explain } from './explain.ts';
@@ -75,6 +76,8 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['POST', `${MODEL}/jobs`, (request, reply) => submitJob(context, request, reply)],
     ['POST', `${VERSION}/jobs`, (request, reply) => submitJob(context, request, reply)],
     ['GET', `${MODEL}/jobs/queue`, (request, reply) => jobQueue(context, request, reply)],
+    ['POST', '/v2/blobs', (request, reply) => putBlob(context, request, reply)],
+    ['GET', '/v2/blobs/:ref(^.+$)', (request, reply) => getBlob(context, request, reply)],
     ['GET', '/v2/jobs', (request, reply) => listJobs(context, request, reply)],
     ['GET', JOB, (request, reply) => jobStatus(context, request, reply)],
     ['DELETE', JOB, (request, reply) => dropJob(context, request, reply)],
