@@ -268,7 +268,8 @@ test('what is trimmed by count and age, one job after the other, is the same', a
   ];
   const jobs = Array.from({ length: 120 }, (_, index): NewJob => {
     const act = index % 7 === 6 ? 'final' : 'ok';
-    const opts = { jobId: `j${index}`, timestamp: CREATED_MS, ...keeps[Math.floor(index / 5) % keeps.length] };
+    // Of those that end in one millisecond the first by name goes first.
+    const opts = { jobId: `j${1000 + index}`, timestamp: CREATED_MS, ...keeps[Math.floor(index / 5) % keeps.length] };
     return { name: 'a', data: { act, result: index }, opts };
   });
   const queues: Queue[] = [];

@@ -2,6 +2,7 @@
  * Our scripts over BullMQ's queues, made of the functions of the installed BullMQ. They leave what a row of its own
  * calls would leave (jobs-differential.test.ts), with what is the same for all jobs of a call done once.
  */
+import { GATE_FUNCTIONS, PARKED_MAX } from './jobs-gate-text.ts';
 import type { BullLua } from './jobs-lua.ts';
 
 /** Keys of a queue, in the order in which the scripts have them. */
@@ -50,7 +51,7 @@ const HEAD = (lua: BullLua) =>
   `local rcall = redis.call\n${lua.functions}\n${KEYS_BY_NAME}\nlocal prefix, now = ARGV[1], ARGV[2]\n`;
 
 /**
- * Ends jobs, then takes up to a number. A job with a parent, children or a deduplication id, one that failed and one
+ * Ends jobs, each with its step's gate, then takes up to a number. A job with a parent, children or a deduplication id, one that failed and one
  * that is not there (any more) is ended by BullMQ's own script; of any other the same is done here in fewer commands.
  * Answers a code for each end, the jobs taken, how long none may be taken in ms, and when the next delayed one is due.
  */
@@ -60,6 +61,7 @@ local function finish(KEYS, ARGV)
 ${lua.body('finish')}
 end
 
+${GATE_FUNCTIONS}
 local token, lockMs, name, count = ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local codes, locks, unlocked, isDrainChecked = {}, {}, {}, true
 local keep
@@ -121,16 +123,18 @@ local function finishByBullMQ(job)
   return code
 end
 
+-- Its code, and of a numbered step its mark.
 local function complete(job)
   local jobKey = prefix .. job.id
-  local known = rcall('HMGET', jobKey, 'timestamp', 'parentKey', 'parent', 'deid', 'atm')
+  local known = rcall('HMGET', jobKey, 'timestamp', 'parentKey', 'parent', 'deid', 'atm', 'gate')
   if not known[1] then return finishByBullMQ(job) end
   local code = lockCode(jobKey, job.token)
   if code < 0 then return code end
   putNote(jobKey, job.note)
+  if known[6] then rcall('HDEL', jobKey, 'gate') end
   if known[2] or known[3] or known[4] or job.target ~= 'completed'
     or rcall('EXISTS', jobKey .. ':dependencies', jobKey .. ':unsuccessful') > 0 then
-    return finishByBullMQ(job)
+    return finishByBullMQ(job), known[6]
   end
   locks[#locks + 1] = jobKey .. ':lock'
   unlocked[#unlocked + 1] = job.id
@@ -144,16 +148,19 @@ local function complete(job)
   end
   rcall('XADD', eventsKey, '*', 'event', 'completed', 'jobId', job.id, 'returnvalue', job.value, 'prev', 'active')
   isDrainChecked = false
-  return 0
+  return 0, known[6]
 end
 
 if #ARGV > ${TURN_ARGS} then trimEvents(metaKey, eventsKey) end
 for at = ${TURN_ARGS + 1}, #ARGV, ${END_FIELDS.length} do
-  codes[#codes + 1] = complete({
+  local job = {
     id = ARGV[at], token = ARGV[at + 1], target = ARGV[at + 2], value = ARGV[at + 3], trace = ARGV[at + 4],
     count = tonumber(ARGV[at + 5]), age = tonumber(ARGV[at + 6]), limit = tonumber(ARGV[at + 7]) or 1000,
     attempts = tonumber(ARGV[at + 8]), note = ARGV[at + 9]
-  })
+  }
+  local code, mark = complete(job)
+  codes[#codes + 1] = code
+  if code == 0 and mark then passGate(mark, job.target) end
 end
 trim()
 if #locks > 0 then
@@ -165,6 +172,8 @@ local jobs, limitMs, dueMs = {}, 0, 0
 local function prepare(id, limit, duration)
   local jobKey = prefix .. id
   local known = rcall('HMGET', jobKey, 'data', 'opts', 'timestamp', 'ats', 'atm', 'defa')
+  local step = known[1] and not known[6] and stepOf(known[1], known[3])
+  if step and park(id, jobKey, step) then return end
   if limit and not known[6] and rcall('INCR', limiterKey) == 1 then
     rcall('PEXPIRE', limiterKey, math.floor(math.abs(duration)))
   end
@@ -201,7 +210,7 @@ local function take()
   -- Each job counts against these, so each is asked for alone.
   local isCounted = limit or rcall('HEXISTS', metaKey, 'concurrency') == 1
   local isWaitEmpty = false
-  while #jobs < count do
+  while #jobs < count and parked < ${PARKED_MAX} do
     if isCounted then isClosed = getQueueMetadata(metaKey, activeKey, waitKey) end
     limitMs = getRateLimitTTL(limit, limiterKey)
     if limitMs > 0 or isClosed then return end
@@ -222,6 +231,7 @@ local function take()
 end
 
 if count > 0 then take() end
+if parked > 0 then addDelayMarkerIfNeeded(markerKey, delayedKey) end
 if not isDrainChecked and #jobs == 0 and rcall('LLEN', waitKey) == 0 and rcall('LLEN', activeKey) == 0
   and rcall('ZCARD', prioritizedKey) == 0 then
   rcall('XADD', eventsKey, '*', 'event', 'drained')
