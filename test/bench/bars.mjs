@@ -2,7 +2,7 @@
 /**
  * What must hold, measured: each figure, its bar, pass or fail.
  *
- *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [--turns 7] [--seconds 3]
+ *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [--turns 7] [--seconds 3]
  *
  * Run it while nothing else runs: others' CPU is printed, and turns that they disturb are repeated.
  */
@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { commandOptions, endWithUsage } from '../command-options.mjs';
 import { batchingBar, minilmBar } from './bars-batching.mjs';
+import { bulkBar } from './bars-bulk.mjs';
 import { guideBar, guideBesideTriton } from './bars-guide.mjs';
 import { memoryBar } from './bars-memory.mjs';
 import { pipelineBar } from './bars-pipeline.mjs';
@@ -26,6 +27,7 @@ const BARS = {
   'guide-triton': guideBesideTriton,
   sequences: sequencesBar,
   pipeline: pipelineBar,
+  bulk: bulkBar,
 };
 
 const USAGE =

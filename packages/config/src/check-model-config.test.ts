@@ -209,6 +209,11 @@ describe('refused', () => {
       `unknown parameter 'nereid.carier' for m; did you mean 'nereid.carrier'?`,
     ],
     [
+      'bulk: none of its rules',
+      'parameters { key: "nereid.bulk" value { string_value: "on" } }',
+      `parameter 'nereid.bulk' for m must be 'fill' or 'idle' or 'off', not 'on'`,
+    ],
+    [
       'eager closing: neither true nor false',
       'dynamic_batching {} parameters { key: "nereid.eager_batch" value { string_value: "yes" } }',
       `parameter 'nereid.eager_batch' for m must be 'true' or 'false', not 'yes'`,

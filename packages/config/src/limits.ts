@@ -55,6 +55,10 @@ export const LIMITS = {
   sequence_answer_bytes_max: 67_108_864,
   strategy_start_timeout_ms: 30_000,
   unload_wait_ms: 30_000,
+  bulk_active_max: 1_000,
+  bulk_lines_max: 100_000,
+  bulk_bytes_max: 268_435_456,
+  bulk_line_bytes_max: 4_194_304,
   explained_requests_max: 8_192,
   explained_failures_max: 2_048,
   options_file_bytes_max: 1_048_576,
@@ -131,6 +135,10 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   strategy_start_timeout_ms: 'How long a batching strategy may take to load, `modelInit` included.',
   unload_wait_ms:
     'How long `unloadModel` waits for requests that still run; the model is unloaded once they end, later too.',
+  bulk_active_max: 'Batches over all models that are not over; one more is refused with 429.',
+  bulk_lines_max: 'Lines of one batch; more are refused with 413.',
+  bulk_bytes_max: 'The file of one batch; a larger one is refused with 413.',
+  bulk_line_bytes_max: 'One line of a batch; a longer one is refused with 413.',
   explained_requests_max:
     'Requests that each gateway and each coordinator remembers once they are over, for `nereid explain`; texts of more than 256 characters are cut.',
   explained_failures_max:

@@ -2,6 +2,7 @@ import { DEFAULTS, LIMITS, type ModelRecord } from '@nereid/config';
 import { type ErrorInfo, errorInfo, NereidError, NOT_EXPLICIT, type ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, type Registry } from '@nereid/runtime';
 import {
+  type BulkStore,
   type Directory,
   type JobQueues,
   type KeptTotals,
@@ -11,6 +12,7 @@ import {
   type Transport,
   timing,
 } from '@nereid/transport';
+import { type BulkRuns, openBulkRuns } from './bulk-runs.ts';
 import { createConditions } from './conditions.ts';
 import { type CoordinatorCounts, countRequests } from './coordinator-counts.ts';
 import { createEnsembleCalls, type EnsembleCalls, type EnsembleCallsParts } from './ensemble-calls.ts';
@@ -60,6 +62,8 @@ export interface CoordinatorParts {
   readonly reader: ModelReader;
   /** Where jobs are; without them only requests are served. */
   readonly jobs?: JobQueues | undefined;
+  /** Where batches are; without them none are run. */
+  readonly bulk?: BulkStore | undefined;
   /** Where what was counted outlives its owner; without it each owner counts from 0. */
   readonly totals?: KeptTotals | undefined;
   readonly responses?: EnsembleCallsParts['responses'];
@@ -220,7 +224,8 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       jobs,
       passOn,
     };
-    return { mailbox, metrics, intake, jobs, ensembleCalls, owner, ticks: createTicks(clock), unlink };
+    const bulk = openBulkRuns(parts, models, () => stopping);
+    return { mailbox, metrics, intake, jobs, bulk, ensembleCalls, owner, ticks: createTicks(clock), unlink };
   };
 
   const startTicks = (times: Timing, { ticks, owner }: Running) => {
@@ -323,9 +328,10 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     stopping = true;
     stoppedUs = clock.nowUs();
     if (running === undefined) return;
-    const { mailbox, metrics, jobs, ensembleCalls, owner, ticks, unlink } = running;
+    const { mailbox, metrics, jobs, bulk, ensembleCalls, owner, ticks, unlink } = running;
     const deadline = clock.at(clock.nowUs() + deadlineMs * 1000, () => conditions.abandon());
     await tell(() => directory.register({ id, role: 'coordinator', draining: true }));
+    await bulk?.close();
     for (const model of models.values()) drainQueues(model);
     conditions.check();
     await conditions.wait(() => [...models.values()].every(handsOver() ? canHandOver : isIdle));
@@ -382,6 +388,7 @@ interface Running {
   readonly metrics: StatisticsMetrics;
   readonly intake: Intake;
   readonly jobs: JobIntake | undefined;
+  readonly bulk: BulkRuns | undefined;
   readonly ensembleCalls: EnsembleCalls;
   readonly owner: Owner;
   readonly ticks: Ticks;

@@ -1,3 +1,4 @@
+export { type Bulk, type BulkParts, createBulk } from './bulk.ts';
 export { openBullBoard } from './bull-board.ts';
 export { readDoorTls } from './door-tls.ts';
 export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';

@@ -2,10 +2,12 @@ import { DEFAULTS, hasHashTag, type JobsFsync } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import {
+  type BulkStore,
   checkJobKeys,
   checkJobsDurability,
   checkRedis,
   connectRedis,
+  createBulkStore,
   createJobQueues,
   type JobQueues,
   type JobQueuesOptions,
@@ -21,6 +23,8 @@ import type { PrivateRedisOptions } from './server-options.ts';
 export interface OpenedJobs {
   /** Undefined where no Redis can be had: `hint` then says what to do. */
   readonly queues: JobQueues | undefined;
+  /** Where batches are: in the same Redis. */
+  readonly bulk: BulkStore | undefined;
   readonly hint: string | undefined;
   close(): Promise<void>;
 }
@@ -28,7 +32,7 @@ export interface OpenedJobs {
 export interface JobsParts {
   readonly prefix: string | undefined;
   /** Of keys that are not BullMQ's. */
-  readonly redisPrefix: string | undefined;
+  readonly redisPrefix: string;
   readonly fsync: JobsFsync;
   /** False: BullMQ's public API alone. */
   readonly scripts: boolean;
@@ -37,7 +41,7 @@ export interface JobsParts {
   readonly timing: Timing;
 }
 
-const NONE: OpenedJobs = { queues: undefined, hint: undefined, close: async () => {} };
+const NONE: OpenedJobs = { queues: undefined, bulk: undefined, hint: undefined, close: async () => {} };
 
 /**
  * Jobs in the cluster's Redis, whose connector closes with its lane. Throws INVALID_ARG for a prefix
@@ -59,7 +63,16 @@ export async function openClusterJobs(connector: RedisConnector, parts: JobsPart
   }
   for (const warning of durability.warnings) parts.log.warn(warning);
   const queues = jobQueues(connector, parts, { waitsForDisk: durability.waits });
-  return { queues, hint: undefined, close: () => queues.close() };
+  const bulk = bulkStore(connector, parts, durability.waits);
+  return {
+    queues,
+    bulk,
+    hint: undefined,
+    async close() {
+      bulk.close();
+      await queues.close();
+    },
+  };
 }
 
 /**
@@ -76,7 +89,7 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
   try {
     if (redis.url === undefined) {
       parts.log.warn(`jobs are off, requests are served: ${redis.hint}`);
-      return { queues: undefined, hint: redis.hint, close };
+      return { queues: undefined, bulk: undefined, hint: redis.hint, close };
     }
     const connector = connectRedis(redis.url, { name: 'serve' });
     stops.push(async () => connector.close());
@@ -84,7 +97,8 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
     // Our own syncs as we have told it to, and no other process takes jobs there.
     const queues = jobQueues(connector, parts, { waitsForDisk: false, alone: true });
     stops.push(() => queues.close());
-    return { queues, hint: undefined, close };
+    // Its connection closes with the connector.
+    return { queues, bulk: bulkStore(connector, parts, false), hint: undefined, close };
   } catch (failure) {
     await close();
     throw failure instanceof NereidError
@@ -93,14 +107,15 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
   }
 }
 
+function bulkStore(connector: RedisConnector, { redisPrefix, clock }: JobsParts, waitsForDisk: boolean): BulkStore {
+  return createBulkStore({ connector, prefix: redisPrefix, clock, waitsForDisk });
+}
+
 function jobQueues(
   connector: RedisConnector,
   { prefix, redisPrefix, clock, log, timing, scripts }: JobsParts,
   how: Pick<JobQueuesOptions, 'waitsForDisk' | 'alone'>,
 ): JobQueues {
-  const given = {
-    ...(prefix === undefined ? {} : { prefix }),
-    ...(redisPrefix === undefined ? {} : { redisPrefix }),
-  };
-  return createJobQueues({ connector, timing, clock, log, scripts, ...how, ...given });
+  const given = prefix === undefined ? {} : { prefix };
+  return createJobQueues({ connector, timing, clock, log, scripts, redisPrefix, ...how, ...given });
 }

@@ -4,6 +4,7 @@ import type { ResponseStore } from '@nereid/caller';
 import { DEFAULTS, LIMITS, LOAD_FAILED, type ModelRecord, readHostPolicies } from '@nereid/config';
 import { type Coordinator, createCoordinator, type LoadFailure } from '@nereid/coordinator';
 import {
+  createBulk,
   createGateway,
   createGrpcServer,
   createHttpServer,
@@ -60,15 +61,8 @@ export function addJobs({ lifecycle, connector, shared }: ProcessParts, options:
   const times = shared.timing ?? timing(options.timeScale ?? DEFAULTS.time_scale);
   const fsync = options.jobsFsync ?? DEFAULTS.jobs_fsync;
   const scripts = options.jobScripts !== false;
-  const parts = {
-    prefix: options.jobPrefix,
-    redisPrefix: options.redis?.prefix,
-    fsync,
-    scripts,
-    clock,
-    log,
-    timing: times,
-  };
+  const redisPrefix = options.redis?.prefix ?? DEFAULTS.redis_prefix;
+  const parts = { prefix: options.jobPrefix, redisPrefix, fsync, scripts, clock, log, timing: times };
   return lifecycle.add(
     'jobs',
     () => (connector === undefined ? openPrivateJobs(options.privateRedis, parts) : openClusterJobs(connector, parts)),
@@ -142,6 +136,7 @@ export function addCoordinator(
       registry,
       reader: files.reader,
       jobs: jobs.queues,
+      bulk: jobs.bulk,
       totals: connector === undefined ? undefined : createRedisTotals({ connector, prefix, clock: shared.clock }),
       options: {
         controlMode: options.modelControlMode ?? 'none',
@@ -170,12 +165,15 @@ export async function addHttp(
   options: ServerOptions,
   gateway: Gateway,
   services: Services,
-  { queues }: OpenedJobs,
+  { queues, bulk: store }: OpenedJobs,
   doors: DoorState,
 ): Promise<HttpServer | undefined> {
   const { http } = options;
   if (http === undefined) return undefined;
   const { clock, log, directory } = shared;
+  const webhooks = webhookRules(webhooksOf(options));
+  const jobs = queues === undefined ? undefined : createJobs({ queues, directory, clock, gateway, webhooks });
+  const bulk = jobs === undefined || store === undefined ? undefined : createBulk({ store, directory, jobs, clock });
   const board =
     queues === undefined || http.bullBoard !== true
       ? undefined
@@ -191,9 +189,8 @@ export async function addHttp(
       services,
       clock,
       log,
-      ...(queues === undefined
-        ? {}
-        : { jobs: createJobs({ queues, directory, clock, gateway, webhooks: webhookRules(webhooksOf(options)) }) }),
+      jobs,
+      bulk,
       serverId: options.id ?? DEFAULTS.server_id,
       version: packageVersion(import.meta.url),
       address: http.address ?? DEFAULTS.address,

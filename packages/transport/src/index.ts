@@ -1,5 +1,8 @@
 export { type BlobFiles, type OpenedBlobFiles, openBlobFiles } from './blob-files.ts';
 export { type BlobOptions, INLINE_BYTES_MAX } from './blob-store.ts';
+export type { BulkChunk, BulkEnd, BulkRecord, BulkState, BulkStore, LineResult, NewBulk } from './bulk.ts';
+export { BULK_ENDS } from './bulk.ts';
+export { type BulkStoreOptions, createBulkStore } from './bulk-redis.ts';
 export { createCombinedTransport } from './combined-transport.ts';
 export type { Directory, DirectoryChange, MainRole, ProcessRecord, Role } from './directory.ts';
 export type { SharedValue } from './directory-values.ts';

@@ -101,9 +101,9 @@ redis.call('PEXPIRE', KEYS[2], ARGV[1])
 return 1
 `;
 
-type RedisScript = (keys: readonly string[], args: readonly (string | number | Buffer)[]) => Promise<unknown>;
+export type RedisScript = (keys: readonly string[], args: readonly (string | number | Buffer)[]) => Promise<unknown>;
 
-function defineScript(client: RedisClient, name: string, lua: string, numberOfKeys: number): RedisScript {
+export function defineScript(client: RedisClient, name: string, lua: string, numberOfKeys: number): RedisScript {
   client.defineCommand(name, { lua, numberOfKeys });
   // The client adds the command as a method, which its type cannot know.
   const commands = client as unknown as Record<string, (...args: readonly unknown[]) => Promise<unknown>>;

@@ -1,5 +1,6 @@
 import { SEQUENCES_LISTED_MAX } from '../sequences.ts';
 import { EXPLAIN_LIMIT_MAX } from './explain.ts';
+import { BULK_ROUTES } from './openapi-bulk.ts';
 import { JOB_ROUTES } from './openapi-jobs.ts';
 import {
   type GeneralRoute,
@@ -149,6 +150,7 @@ const ROUTES: readonly GeneralRoute[] = [
     { tag: SERVER, summary: 'Regions of shared memory', success: jsonResponse('Regions.', list) },
   ],
   ...JOB_ROUTES,
+  ...BULK_ROUTES,
 ];
 
 /** Their path items, by path. */

@@ -3,6 +3,7 @@ import type { BullBoard } from '../bull-board.ts';
 import type { RestrictedApis, RestrictedKey } from '../restricted.ts';
 import { admitRoute } from './admin-calls.ts';
 import { getBlob, putBlob } from './blobs.ts';
+import { type BulkContext, bulkResults, bulkStatus, dropBulk, listBulk, submitBulk } from './bulk.ts';
 import { addBullBoard } from './bull-board.ts';
 import { sendError, sendJson } from './errors.ts';
 import { explain } from './explain.ts';
@@ -26,7 +27,7 @@ import { sharedMemoryRoutes } from './shared-memory-routes.ts';
 import { allStatistics, modelStatistics } from './statistics.ts';
 import { setTraceSetting, traceSetting } from './trace.ts';
 
-export interface RoutesContext extends JobEventsContext, ServicesContext {
+export interface RoutesContext extends JobEventsContext, BulkContext, ServicesContext {
   readonly serverId: string;
   readonly version: string;
   /** The groups of routes that need a key. */
@@ -42,6 +43,7 @@ const MODEL = '/v2/models/:model(^.+$)';
 /** Digits only: any other version is an unknown path. */
 const VERSION = `${MODEL}/versions/:version(^[0-9]+$)`;
 const JOB = '/v2/jobs/:job(^.+$)';
+const BATCH = '/v2/batches/:batch(^.+$)';
 const SEQUENCES = '/nereid/v1/sequences';
 /** Of the repository as a whole, and of one of its parts by name. */
 const REPOSITORY = '/v2/repository';
@@ -85,6 +87,7 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['GET', `${JOB}/events`, (request, reply) => jobEvents(context, request, reply)],
     ['GET', `${JOB}/result`, (request, reply) => jobResult(context, request, reply)],
     ...followUpRoutes(context),
+    ...bulkRoutes(context),
     ...sharedMemoryRoutes(context),
     ['GET', '/nereid/v1/queues', (request, reply) => queues(gateway, request, reply)],
     ['GET', SEQUENCES, (request, reply) => sequences(gateway, request, reply)],
@@ -102,6 +105,17 @@ function inferOrSubmit(context: RoutesContext, request: FastifyRequest, reply: F
   const preference = context.jobs === undefined ? undefined : preferenceOf(request.headers);
   if (preference === undefined) infer(context, request, reply);
   else inferAsJob(context, request, reply, preference);
+}
+
+function bulkRoutes(context: RoutesContext): readonly Route[] {
+  return [
+    ['POST', `${MODEL}/batches`, (request, reply) => submitBulk(context, request, reply)],
+    ['POST', `${VERSION}/batches`, (request, reply) => submitBulk(context, request, reply)],
+    ['GET', `${MODEL}/batches`, (request, reply) => listBulk(context, request, reply)],
+    ['GET', BATCH, (request, reply) => bulkStatus(context, request, reply)],
+    ['DELETE', BATCH, (request, reply) => dropBulk(context, request, reply)],
+    ['GET', `${BATCH}/results`, (request, reply) => bulkResults(context, request, reply)],
+  ];
 }
 
 function settingRoutes(context: RoutesContext): readonly Route[] {

@@ -6,6 +6,7 @@ import { LIMITS } from '@nereid/config';
 import { type ErrorInfo, errorInfo } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import type { Bulk } from '../bulk.ts';
 import type { BullBoard } from '../bull-board.ts';
 import { type DoorTls, doorTlsOptions, watchDoorTls } from '../door-tls.ts';
 import type { Gateway } from '../gateway.ts';
@@ -34,6 +35,8 @@ export interface HttpServerOptions {
   readonly services: Services;
   /** Without it (no Redis) the routes of jobs answer 503. */
   readonly jobs?: Jobs | undefined;
+  /** As `jobs`. */
+  readonly bulk?: Bulk | undefined;
   /** What those answers say: how to get a Redis. */
   readonly redisHint?: string | undefined;
   readonly clock: Clock;
@@ -112,6 +115,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     gateway: options.gateway,
     services: options.services,
     jobs: options.jobs,
+    bulk: options.bulk,
     redisHint: options.redisHint ?? REDIS_HINT,
     log,
     serverId: options.serverId,

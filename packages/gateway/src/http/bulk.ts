@@ -1,0 +1,228 @@
+/** Batches over HTTP: a file of requests of one model in, a file of results out. */
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { createUnzip } from 'node:zlib';
+import { type ErrorInfo, errorInfo, NereidError } from '@nereid/protocol';
+import type { BulkRecord } from '@nereid/transport';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Bulk } from '../bulk.ts';
+import { bulkListing, bulkResultsAsked, bulkWishes } from './bulk-asked.ts';
+import { bodyCoding, CODINGS_TAKEN } from './content-coding.ts';
+import { endAfterAnswers } from './current-answer.ts';
+import { sendJson } from './errors.ts';
+import type { InferContext } from './infer.ts';
+import { sendOwnError } from './jobs-error.ts';
+import { waitMs } from './jobs-headers.ts';
+import { modelOf } from './model-path.ts';
+
+export interface BulkContext {
+  /** Undefined without Redis. */
+  readonly bulk: Bulk | undefined;
+  /** How to get one, for the answer then. */
+  readonly redisHint: string;
+}
+
+type Context = BulkContext & Pick<InferContext, 'clientSignal' | 'closing' | 'log'>;
+
+const CODING: ErrorInfo = { code: 'UNSUPPORTED', message: 'Unsupported compression type', field: 'Content-Encoding' };
+/** Lines whose results are read at a time. */
+const PAGE_LINES = 256;
+
+/** POST /v2/models/{m}[/versions/{v}]/batches: 202 once Redis has every line. */
+export function submitBulk(context: Context, request: FastifyRequest, reply: FastifyReply): void {
+  answer(context, reply, async () => {
+    const bulk = bulkOf(context);
+    const { name, version } = modelOf(request);
+    const refusal = bulk.refusal(name, version);
+    if (refusal !== undefined) {
+      refuse(context, reply, refusal);
+      return;
+    }
+    const wishes = bulkWishes(request.headers);
+    const bytes = bodyOf(request.raw);
+    if (bytes === undefined) {
+      reply.header('Accept-Encoding', CODINGS_TAKEN);
+      refuse(context, reply, CODING);
+      return;
+    }
+    const submitted = await bulk.submit(name, version, bytes, wishes).finally(() => request.raw.resume());
+    if (!submitted.ok) {
+      refuse(context, reply, submitted.error, submitted.status);
+      return;
+    }
+    const { record } = submitted;
+    reply.code(202).header('Location', bulkUrl(record));
+    sendBulk(context, reply, record);
+  });
+}
+
+/** GET /v2/models/{m}/batches[?after=&limit=]: the newest first. */
+export function listBulk(context: Context, request: FastifyRequest, reply: FastifyReply): void {
+  answer(context, reply, async () => {
+    const { after, limit } = bulkListing(request.query);
+    const { batches, next } = await bulkOf(context).page(modelOf(request).name, after, limit);
+    sendJson(reply, JSON.stringify({ batches: batches.map(bulkJson), next: next === '' ? null : next }));
+  });
+}
+
+/** GET /v2/batches/{id}[?wait=30s] */
+export function bulkStatus(context: Context, request: FastifyRequest, reply: FastifyReply): void {
+  answer(context, reply, async () => {
+    const id = idOf(request);
+    const signal = context.clientSignal(request.raw.socket);
+    const record = await bulkOf(context).find(id, waitMs(request.query), signal);
+    if (record === undefined) refuse(context, reply, unknownBulk(id));
+    else sendBulk(context, reply, record);
+  });
+}
+
+/** DELETE /v2/batches/{id}: cancels it, or removes one that is over. */
+export function dropBulk(context: Context, request: FastifyRequest, reply: FastifyReply): void {
+  answer(context, reply, async () => {
+    const id = idOf(request);
+    const record = await bulkOf(context).drop(id);
+    if (record === undefined) refuse(context, reply, unknownBulk(id));
+    else sendBulk(context, reply, record);
+  });
+}
+
+/** GET /v2/batches/{id}/results[?status=&after=&limit=]: those that there are, in the order of their lines. */
+export function bulkResults(context: Context, request: FastifyRequest, reply: FastifyReply): void {
+  answer(context, reply, async () => {
+    const id = idOf(request);
+    const bulk = bulkOf(context);
+    const { ok, from, limit } = bulkResultsAsked(request.query);
+    const record = await bulk.find(id, 0);
+    if (record === undefined) {
+      refuse(context, reply, unknownBulk(id));
+      return;
+    }
+    const signal = context.clientSignal(request.raw.socket);
+    // Before the answer begins, so that what goes wrong can still be told.
+    let page = await bulk.results(id, from, Math.min(PAGE_LINES, record.lines - from));
+    const { raw } = reply.hijack();
+    if (context.closing()) raw.setHeader('Connection', 'close');
+    raw.writeHead(200, [
+      'Content-Type',
+      'application/x-ndjson',
+      'Cache-Control',
+      'no-cache',
+      'Nereid-Batch-State',
+      record.state,
+    ]);
+    let left = limit;
+    for (let at = from; ; ) {
+      const wanted = page.filter((result) => ok === undefined || result.ok === ok).slice(0, left);
+      left -= wanted.length;
+      const text = wanted.map((result) => `${result.text}\n`).join('');
+      if (text !== '' && !raw.write(text) && !(await isRead(raw, signal))) return;
+      at += PAGE_LINES;
+      if (at >= record.lines || left === 0) break;
+      try {
+        page = await bulk.results(id, at, Math.min(PAGE_LINES, record.lines - at));
+      } catch (thrown) {
+        // Cut, or it would look like all there is.
+        context.log.warn({ err: thrown, batch: id }, 'results of a batch not sent to their end');
+        raw.destroy();
+        return;
+      }
+    }
+    if (context.closing() && raw.socket !== null) endAfterAnswers(raw.socket);
+    raw.end();
+  });
+}
+
+function bulkOf({ bulk, redisHint }: BulkContext): Bulk {
+  if (bulk === undefined) throw new NereidError('UNAVAILABLE', `batches need a Redis: ${redisHint}`);
+  return bulk;
+}
+
+function idOf(request: FastifyRequest): string {
+  return (request.params as { readonly batch: string }).batch;
+}
+
+/** Undefined for a coding that is not taken. */
+function bodyOf(raw: IncomingMessage): AsyncIterable<Uint8Array> | undefined {
+  const coding = bodyCoding(raw.headers['content-encoding']);
+  if (coding === undefined) return undefined;
+  return coding === 'identity' ? read(raw) : inflated(raw);
+}
+
+/** Who stops reading has still to answer on its connection. */
+function read(raw: IncomingMessage): AsyncIterable<Uint8Array> {
+  return { [Symbol.asyncIterator]: () => raw.iterator({ destroyOnReturn: false }) };
+}
+
+async function* inflated(raw: IncomingMessage): AsyncGenerator<Uint8Array> {
+  const unzip = createUnzip();
+  raw.once('error', (error) => unzip.destroy(error));
+  try {
+    yield* raw.pipe(unzip) as AsyncIterable<Uint8Array>;
+  } catch (cause) {
+    throw new NereidError(
+      'INVALID_ARG',
+      `the body is not what its Content-Encoding says: ${errorInfo(cause).message}`,
+      {
+        field: 'Content-Encoding',
+      },
+    );
+  }
+}
+
+function isRead(raw: FastifyReply['raw'], left: AbortSignal): Promise<boolean> {
+  return once(raw, 'drain', { signal: left }).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Runs a handler: what it throws is its answer. */
+function answer(context: Context, reply: FastifyReply, handler: () => Promise<void>): void {
+  handler().catch((thrown: unknown) => {
+    if (!(thrown instanceof NereidError)) context.log.error({ err: thrown }, 'request for a batch threw');
+    if (!reply.raw.headersSent) refuse(context, reply, errorInfo(thrown));
+  });
+}
+
+function refuse(context: Context, reply: FastifyReply, error: ErrorInfo, status?: number): void {
+  context.log.debug({ err: error }, 'request for a batch failed');
+  if (context.closing()) reply.header('Connection', 'close');
+  sendOwnError(reply, error, status);
+}
+
+function unknownBulk(id: string): ErrorInfo {
+  return { code: 'NOT_FOUND', message: `batch '${id}' is not found`, field: 'id' };
+}
+
+function bulkUrl({ id }: BulkRecord): string {
+  return `/v2/batches/${id}`;
+}
+
+function sendBulk(context: Context, reply: FastifyReply, record: BulkRecord): void {
+  if (context.closing()) reply.header('Connection', 'close');
+  sendJson(reply, JSON.stringify(bulkJson(record)));
+}
+
+/** What is not known is absent: JSON leaves undefined members out. */
+function bulkJson(record: BulkRecord) {
+  const { id, model, version, state, lines, completed, failed, finishedMs, ttlS } = record;
+  return {
+    id,
+    model_name: model,
+    model_version: version === '' ? undefined : version,
+    state,
+    created_at: time(record.createdMs),
+    started_at: time(record.startedMs),
+    finished_at: time(finishedMs),
+    request_counts: { total: lines, completed, failed },
+    attempts_max: record.attempts,
+    deadline_at: time(record.deadlineMs === 0 ? undefined : record.deadlineMs),
+    results_url: `${bulkUrl(record)}/results`,
+    expires_at: time(finishedMs === undefined ? undefined : finishedMs + ttlS * 1000),
+  };
+}
+
+/** RFC 3339, UTC. */
+function time(wallMs: number | undefined): string | undefined {
+  return wallMs === undefined ? undefined : new Date(wallMs).toISOString();
+}

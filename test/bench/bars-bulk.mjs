@@ -1,0 +1,103 @@
+/** What requests that somebody waits for lose to a batch of 10,000 lines that runs beside them. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { asBinary, HEADER_LENGTH, readTensors } from '../v2-tensors.mjs';
+import { mostBar, quietTurns } from './bars-turns.mjs';
+import { COLUMNS } from './columns.mjs';
+import { startServers } from './engine.mjs';
+import { turn } from './turns.mjs';
+
+const LINES = 10_000;
+const OVER_MAX = 1.5;
+const ROWS_MAX = 8;
+/** What an execution takes, whatever its rows. */
+const RUN_MS = 5;
+const VALUES = Int32Array.of(1, 2, 3, 4);
+
+const MODEL = `export async function execute(requests) {
+  const end = performance.now() + ${RUN_MS};
+  await new Promise((resolve) => setTimeout(resolve, ${RUN_MS - 1}));
+  while (performance.now() < end);
+  return requests.map(({ inputs }) => ({ outputs: { OUTPUT: inputs.get('INPUT') } }));
+}
+`;
+const CONFIG = `name: "held" backend: "javascript" max_batch_size: ${ROWS_MAX} dynamic_batching {}
+input [ { name: "INPUT" data_type: TYPE_INT32 dims: [ ${VALUES.length} ] } ]
+output [ { name: "OUTPUT" data_type: TYPE_INT32 dims: [ ${VALUES.length} ] } ]
+instance_group { count: 1 kind: KIND_CPU }
+`;
+
+/** In one process: p50 with a batch beside it, less one execution, over p50 without, at 1 and at 8 clients. */
+export async function bulkBar({ folder, generator, times, say }) {
+  const models = join(folder, 'models');
+  mkdirSync(join(models, 'held', '1'), { recursive: true });
+  writeFileSync(join(models, 'held', 'config.pbtxt'), CONFIG);
+  writeFileSync(join(models, 'held', '1', 'model.mjs'), MODEL);
+  const one = COLUMNS.find(({ name }) => name === 'one');
+  const { servers, notRun } = await startServers([one], { models, folder, say });
+  const [server] = servers;
+  if (server === undefined) throw new Error(notRun.one);
+  try {
+    const bars = [];
+    for (const concurrency of [1, 8]) {
+      const load = () =>
+        turn({
+          generator,
+          server,
+          requests: liveRequests(folder),
+          concurrency,
+          seconds: times.seconds,
+          warmUp: times.warmUp,
+          file: join(folder, 'answers'),
+        });
+      const runs = [
+        { name: `without, ${concurrency}`, take: load },
+        { name: `with, ${concurrency}`, take: () => beside(server, load, say) },
+      ];
+      const turns = await quietTurns(runs, { times, say });
+      const [without, withIt] = runs.map(({ name }) => turns[name].p50_ms.median);
+      const what = `p50 at ${concurrency} beside ${LINES} lines, less one execution, over p50 without`;
+      bars.push(mostBar(what, (withIt - RUN_MS) / without, OVER_MAX));
+    }
+    return bars;
+  } finally {
+    await server.stop();
+  }
+}
+
+/** Runs the load while a batch runs, and ends that then. */
+async function beside(server, load, say) {
+  const body = { inputs: [{ name: 'INPUT', datatype: 'INT32', shape: [1, VALUES.length], data: [...VALUES] }] };
+  const line = `${JSON.stringify({ body })}\n`;
+  const sent = await fetch(`${server.url}/v2/models/held/batches`, { method: 'POST', body: line.repeat(LINES) });
+  if (sent.status !== 202) throw new Error(`no batch: ${await sent.text()}`);
+  const { id } = await sent.json();
+  const state = async (method = 'GET') => (await fetch(`${server.url}/v2/batches/${id}`, { method })).json();
+  while ((await state()).state === 'waiting') await delay(50);
+  const before = (await state()).request_counts.completed;
+  const result = await load();
+  const { state: end, request_counts: counts } = await state();
+  const seconds = result.seconds ?? Number.NaN;
+  say(`  ${counts.completed - before} lines beside it${Number.isNaN(seconds) ? '' : ` in ${seconds} s`}`);
+  if (end !== 'running') throw new Error(`the batch is ${end} before the turn is over: give it more lines`);
+  await state('DELETE');
+  return result;
+}
+
+function liveRequests(folder) {
+  const { headers, body } = asBinary([{ name: 'INPUT', datatype: 'INT32', shape: [1, VALUES.length], values: VALUES }]);
+  const file = join(folder, 'held-body');
+  writeFileSync(file, body);
+  return {
+    path: '/v2/models/held/infer',
+    headers: Object.entries(headers).map(([header, value]) => `${header}: ${value}`),
+    bodies: [file],
+    checks: [wrong],
+  };
+}
+
+function wrong(body, headers) {
+  const values = [...(readTensors(body, headers.get(HEADER_LENGTH)).get('OUTPUT') ?? [])];
+  return `${values}` === `${VALUES}` ? undefined : `the output is ${values}`;
+}
