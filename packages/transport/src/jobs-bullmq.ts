@@ -251,7 +251,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     memory: () => ask(() => redisMemory(commands())),
     list: createJobList({ ask, client: commands, opened }),
     place: (model, id) => ask(() => jobPlace(commands(), opened(model), id)),
-    changes: createJobChanges({ ask, read, find: (model, id) => find(model, id) }),
+    changes: createJobChanges({ ask, read, find: (model, id) => find(model, id), payloads }),
     keys: createJobKeys({ ask, client: commands, prefix: (model) => queueOf(model).prefix }),
     notes: (model, id) => ask(async () => (await opened(model).getJobLogs(id, 0, NOTES_READ_MAX - 1, false)).logs),
     counts: (model) =>

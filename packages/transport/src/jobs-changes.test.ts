@@ -164,6 +164,45 @@ describe('remove', () => {
   });
 });
 
+describe('the tensors of a job that stand beside it', () => {
+  const tensor = (ref: string) => ({ name: 'A', datatype: 'INT8', shape: [1], blob: { ref, byte_size: 1 } });
+
+  async function failed(): Promise<string> {
+    const ref = queues.payloads.inputRef(model, 'A1', 0);
+    await add('A1', { data: { inputs: [tensor(ref)] }, blobs: new Map([[ref, Uint8Array.of(7)]]) });
+    const { taker } = await take(1);
+    await taker.fail('A1', 'INTERNAL: x', false);
+    await taker.close();
+    const [key = ''] = await redis.keys(`*payload:*${model}*A1*`);
+    expect(await redis.exists(key)).toBe(1);
+    return key;
+  }
+
+  test('are kept for one that runs anew, however long it waits', async () => {
+    const key = await failed();
+    await redis.expire(key, 60);
+    expect(await queues.changes.retry(model, 'A1')).toMatchObject({ state: 'waiting' });
+    expect(await redis.ttl(key)).toBe(-1);
+  });
+
+  test('that are gone are told', async () => {
+    const key = await failed();
+    await redis.del(key);
+    await expect(queues.changes.retry(model, 'A1')).rejects.toMatchObject({
+      code: 'NOT_FOUND',
+      reason: 'expired',
+      message: `the inputs of job '${model}~A1' are not kept any more; submit it anew`,
+    });
+    expect(await queues.find(model, 'A1')).toMatchObject({ state: 'failed' });
+  });
+
+  test('go with it', async () => {
+    const key = await failed();
+    expect(await queues.changes.remove(model, 'A1')).toBe(true);
+    expect(await redis.exists(key)).toBe(0);
+  });
+});
+
 describe('a place', () => {
   test('counts the jobs that are taken before', async () => {
     await add('p5', { priority: 5 });

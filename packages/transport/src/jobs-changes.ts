@@ -1,11 +1,15 @@
+import { blobRefs, NereidError } from '@nereid/protocol';
 import type { Job } from 'bullmq';
 import type { StoredJob } from './jobs.ts';
+import { publicJobId } from './jobs-names.ts';
+import type { JobPayloads } from './jobs-payloads.ts';
 
 export interface JobChangesParts {
   /** Asks Redis, and again if that failed. */
   readonly ask: <T>(question: () => Promise<T>) => Promise<T>;
   readonly read: (model: string, id: string) => Promise<Job | undefined>;
   readonly find: (model: string, id: string) => Promise<StoredJob | undefined>;
+  readonly payloads: Pick<JobPayloads, 'keep' | 'remove'>;
 }
 
 /** What clients change of jobs that are there. A repeated change changes nothing more. */
@@ -15,13 +19,16 @@ export interface JobChanges {
    * as it then is, undefined where there is none: one that runs is to be ended by its owner.
    */
   cancel(model: string, id: string): Promise<StoredJob | undefined>;
-  /** Lets a failed job run anew, with all its attempts. The job as it then is. */
+  /**
+   * Lets a failed job run anew, with all its attempts. The job as it then is. Rejects with NOT_FOUND, reason `expired`,
+   * where its inputs are not kept any more.
+   */
   retry(model: string, id: string): Promise<StoredJob | undefined>;
   /** Removes a job that is over with all that belongs to it; false where somebody runs it (again). */
   remove(model: string, id: string): Promise<boolean>;
 }
 
-export function createJobChanges({ ask, read, find }: JobChangesParts): JobChanges {
+export function createJobChanges({ ask, read, find, payloads }: JobChangesParts): JobChanges {
   return {
     async cancel(model, id) {
       const before = await find(model, id);
@@ -37,6 +44,10 @@ export function createJobChanges({ ask, read, find }: JobChangesParts): JobChang
       return find(model, id);
     },
     async retry(model, id) {
+      const before = await find(model, id);
+      if (before?.state !== 'failed') return before;
+      // It may wait for longer than what ended is kept.
+      if (!(await payloads.keep(model, id, refsIn(before.data, 'inputs')))) throw inputsGone(model, id);
       await ask(async () => {
         const job = await read(model, id);
         if (job === undefined || !(await job.isFailed())) return;
@@ -49,14 +60,30 @@ export function createJobChanges({ ask, read, find }: JobChangesParts): JobChang
       });
       return find(model, id);
     },
-    remove: (model, id) =>
-      ask(async () => {
+    async remove(model, id) {
+      const refs = new Set<string>();
+      const isRemoved = await ask(async () => {
         const job = await read(model, id);
         if (job === undefined) return true;
+        for (const ref of refsIn(job.data, 'inputs')) refs.add(ref);
+        for (const ref of refsIn(job.returnvalue, 'outputs')) refs.add(ref);
         // A flow's children are jobs of their own.
         return unlessRefused(job.remove({ removeChildren: false }));
-      }),
+      });
+      if (isRemoved) await payloads.remove(model, id, [...refs]);
+      return isRemoved;
+    },
   };
+}
+
+/** Of the tensors in that member. */
+function refsIn(value: unknown, member: 'inputs' | 'outputs'): readonly string[] {
+  return isMembers(value) ? blobRefs(value[member]) : [];
+}
+
+function inputsGone(model: string, id: string): NereidError {
+  const text = `the inputs of job '${publicJobId(model, id)}' are not kept any more; submit it anew`;
+  return new NereidError('NOT_FOUND', text, { reason: 'expired' });
 }
 
 function isMembers(data: unknown): data is Readonly<Record<string, unknown>> {

@@ -24,6 +24,8 @@ export interface JobPayloads {
   read(refs: readonly string[]): Promise<JobBlobs>;
   /** Reads what a job names, for its run; its own ones have no end to their time (any more). */
   take(model: string, id: string, refs: readonly string[]): Promise<JobBlobs>;
+  /** Those of the job among them have no end to their time any more; false where one is gone. */
+  keep(model: string, id: string, refs: readonly string[]): Promise<boolean>;
   /** Those of the job among them end after that time. */
   expire(model: string, id: string, refs: readonly string[], ttlS: number): Promise<void>;
   /** Those of the job among them go. */
@@ -98,6 +100,15 @@ export function createJobPayloads({ connection, keys, ask }: JobPayloadsParts): 
         const key = keys.payload(ref);
         return isOf(model, id, ref) ? client.getexBuffer(key, 'PERSIST') : client.getBuffer(key);
       }),
+    async keep(model, id, refs) {
+      let areThere = true;
+      await forOwn([model, id, refs], async (client, key) => {
+        await client.persist(key);
+        // It ran out before, where it is not there now.
+        if ((await client.exists(key)) === 0) areThere = false;
+      });
+      return areThere;
+    },
     expire: (model, id, refs, ttlS) => forOwn([model, id, refs], (client, key) => client.expire(key, ttlS)),
     remove: (model, id, refs) => forOwn([model, id, refs], (client, key) => client.unlink(key)),
   };
