@@ -1,4 +1,4 @@
-// A tensor as bytes, by base64 in the job's data, and the answer's as bytes too:
+// Tensors as bytes, by base64 in the job's data and as blobs beside it, and the answer's as bytes too:
 //   node examples/producers/binary.mjs [URL]
 import { Queue, QueueEvents } from 'bullmq';
 import { queueOf } from './queue-of.mjs';
@@ -26,4 +26,18 @@ for (const output of outputs) {
   const bytes = Uint8Array.from(Buffer.from(output.b64, 'base64'));
   console.log(`${output.name}: ${new Int32Array(bytes.buffer).join(' ')}`);
 }
+
+// A large tensor does not go through the queue: it is put first, and the job names it. So does the answer.
+async function blobOf(name, values) {
+  const response = await fetch(`${url}/v2/blobs`, { method: 'POST', headers: { 'Nereid-Ttl-S': '600' }, body: values });
+  if (!response.ok) throw new Error(await response.text());
+  const { ref, byte_size } = await response.json();
+  return { name, datatype: 'INT32', shape: [1, 16], blob: { ref, byte_size } };
+}
+const inputs = [await blobOf('INPUT0', counted), await blobOf('INPUT1', counted)];
+const large = await queue.add('add', { inputs, respond: 'blob' }, { removeOnComplete: { age: 600 } });
+const [sum] = (await large.waitUntilFinished(events, WAIT_LIMIT_MS)).outputs;
+const bytes = await (await fetch(`${url}/v2/blobs/${sum.blob.ref}`)).arrayBuffer();
+console.log(`${sum.name} as a blob: ${new Int32Array(bytes).join(' ')}`);
+
 await Promise.all([events.close(), queue.close()]);

@@ -83,7 +83,14 @@ describe.each(MODES)('in mode %s', (mode) => {
           missing('redact', "'TEXT'", 1),
         ],
       ],
-      ['binary.mjs', [`OUTPUT0: ${count((index) => 2 * index)}`, `OUTPUT1: ${count(() => 0)}`]],
+      [
+        'binary.mjs',
+        [
+          `OUTPUT0: ${count((index) => 2 * index)}`,
+          `OUTPUT1: ${count(() => 0)}`,
+          `OUTPUT0 as a blob: ${count((index) => 2 * index)}`,
+        ],
+      ],
       ['flow.mjs', ['redacted in 3 letters: 2']],
     ])('%s', async (name, lines) => {
       expect(await printed(process.execPath, name)).toEqual(lines);
