@@ -2,6 +2,7 @@ import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient, createProducer, NereidError, texts } from '@nereid/client';
 import { Queue, QueueEvents } from 'bullmq';
+import { Queue as Queue5, QueueEvents as QueueEvents5 } from 'bullmq5';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MODEL_REPOSITORY, ROOT } from '../../deploy/setup/checkout.mjs';
 import { runCommand } from '../../deploy/setup/command.mjs';
@@ -37,6 +38,9 @@ const SEQUENCES = `sequence_batching {
 const longs = (...data: bigint[]) => ({ INPUT0: { datatype: 'INT64', shape: [data.length], data } }) as const;
 const value = (of: number, ...rows: 1[]) =>
   ({ VALUE: { datatype: 'INT32', shape: [...rows, 1], data: [of] } }) as const;
+
+/** Of both versions' classes. */
+type Queued = [name: string, options: { connection: { path: string } | { url: string }; prefix: string }];
 
 let folder: ModelFolder;
 beforeAll(() => {
@@ -193,14 +197,16 @@ describe.each(MODES)('in mode %s', (mode) => {
     expect(output.trim().split('\n')).toEqual(['state waiting', 'state running', 'end completed', 'write to [email]']);
   });
 
-  test('a BullMQ producer of jobs and of sequences', async () => {
+  test.each([
+    ['6', (...to: Queued) => ({ queue: new Queue(...to), events: new QueueEvents(...to) })],
+    ['5', (...to: Queued) => ({ queue: new Queue5(...to), events: new QueueEvents5(...to) })],
+  ])('a producer with BullMQ %s, of jobs and of sequences', async (_version, open) => {
     const producers = await Promise.all(
       ['longs', 'sums'].map(async (model) => {
         const { name, prefix, redis_url: url } = await client.jobs.queue(model);
         const connection = url.startsWith('unix://') ? { path: decodeURIComponent(url.slice(7)) } : { url };
-        const queue = new Queue(name, { connection, prefix });
-        const events = new QueueEvents(name, { connection, prefix });
-        return { queue, events, producer: createProducer({ queue, events }) };
+        const { queue, events } = open(name, { connection, prefix });
+        return { queue, events, producer: createProducer({ queue, events, blobs: client.blobs }) };
       }),
     );
     const [plain, stepped] = producers.map(({ producer }) => producer);
@@ -215,6 +221,12 @@ describe.each(MODES)('in mode %s', (mode) => {
     );
     const wrong = await plain.add({ inputs: value(1, 1) });
     await expect(wrong.result()).rejects.toMatchObject({ code: 'INVALID_ARG' });
+
+    // Beyond 256 KiB a result is a blob too.
+    const many = Array.from({ length: 40_000 }, (_, index) => BigInt(index));
+    const large = await plain.add({ inputs: longs(...many) });
+    expect(await client.jobs.get(`longs~${large.id}`)).toMatchObject({ model_name: 'longs' });
+    expect((await large.result()).outputs.OUTPUT0?.data).toEqual(BigInt64Array.from(many));
 
     const sequence = stepped.sequence();
     const steps = await Promise.all([
