@@ -9,12 +9,14 @@ import { oneInput } from './requests.ts';
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const KILLS = -1;
 const FAILS = -2;
+const HANGS = -3;
 const LIMIT = { timeout: 20_000 };
 /** Four rows run as one batch: the other three have to be found innocent. */
 const SOURCE = `
   export async function execute(requests) {
     const values = requests.map(({ inputs }) => inputs.get('VALUE').data[0]);
     if (values.includes(${KILLS})) process.exit(3);
+    if (values.includes(${HANGS})) await new Promise((go) => requests[0].signal.addEventListener('abort', go));
     return requests.map(({ inputs }, n) =>
       values[n] === ${FAILS} ? new Error('not this') : { outputs: { VALUE: inputs.get('VALUE') } });
   }`;
@@ -93,8 +95,12 @@ describe.each(MODES)('in mode %s', (mode) => {
     ];
     await expect.poll(() => calls.length, LIMIT).toBe(2);
     const told = calls.map(({ body, headers }) => new Webhook(SECRET).verify(body, headers as Record<string, string>));
-    const { finished_at: finishedAt } = await ended(well);
-    expect(told).toContainEqual({ type: 'job.completed', timestamp: finishedAt, data: await ended(well) });
+    const { finished_at: finishedAt, result_url: resultUrl } = await ended(well);
+    expect(told).toContainEqual({
+      type: 'job.completed',
+      timestamp: finishedAt,
+      data: expect.objectContaining({ id: well, state: 'completed', finished_at: finishedAt, result_url: resultUrl }),
+    });
     expect(told).toContainEqual(
       expect.objectContaining({
         type: 'job.failed',
@@ -114,10 +120,25 @@ describe.each(MODES)('in mode %s', (mode) => {
       .toMatchObject({ state: 'waiting', attempts_made: 1, error: expect.stringContaining('ECONNREFUSED') });
     // Nobody waits for it.
     expect(await ended(await submit('plain', 7))).toMatchObject({ state: 'completed' });
+    const running = await submit('plain', HANGS, { 'Nereid-Webhook': hook });
+    await expect.poll(async () => (await call('GET', `/v2/jobs/${running}`)).body.state, LIMIT).toBe('running');
+    expect(await call('DELETE', `/v2/jobs/${running}`)).toMatchObject({ status: 200, body: { state: 'cancelled' } });
     await listen(port);
     expect(await call('POST', `/v2/jobs/${id}/webhook`)).toMatchObject({ status: 202 });
     await expect.poll(delivery, LIMIT).toMatchObject({ state: 'delivered' });
-    expect(JSON.parse(calls[0]?.body ?? '')).toMatchObject({ type: 'job.completed', data: { id } });
+    // Its first attempt may have come before the target was up.
+    await expect.poll(async () => (await call('POST', `/v2/jobs/${running}/webhook`)).status, LIMIT).toBe(202);
+    await expect.poll(() => calls.length, LIMIT).toBeGreaterThan(1);
+    const told = calls.map(({ body }) => JSON.parse(body));
+    expect(told).toContainEqual(
+      expect.objectContaining({ type: 'job.completed', data: expect.objectContaining({ id }) }),
+    );
+    expect(told).toContainEqual(
+      expect.objectContaining({
+        type: 'job.cancelled',
+        data: expect.objectContaining({ id: running, state: 'cancelled' }),
+      }),
+    );
   });
 
   test('a webhook that cannot be called is refused before the job is taken', async () => {

@@ -1,5 +1,5 @@
 import { checkRequest, LIMITS, type ModelRecord, modelSignature } from '@nereid/config';
-import { decodeJobData, modelNotFound, NereidError } from '@nereid/protocol';
+import { blobRefs, decodeJobData, isJsonObject, modelNotFound, NereidError } from '@nereid/protocol';
 import {
   type DeadLetter,
   type Directory,
@@ -43,7 +43,7 @@ export interface JobLetters {
 }
 
 export interface JobLettersParts {
-  readonly queues: Pick<JobQueues, 'letters' | 'find'>;
+  readonly queues: Pick<JobQueues, 'letters' | 'find' | 'payloads'>;
   readonly directory: Directory<ModelRecord>;
 }
 
@@ -58,13 +58,14 @@ const REQUEST_LIMITS = {
 export function createJobLetters({ queues, directory }: JobLettersParts): JobLetters {
   const { letters } = queues;
 
-  const checkData = (model: string, data: unknown) => {
+  const checkData = async (model: string, data: unknown) => {
     const record = directory.record(model);
     if (record === undefined) {
       const { code, message } = modelNotFound(model);
       throw new NereidError(code, message);
     }
-    const decoded = decodeJobData(data, { modelName: model, limits: REQUEST_LIMITS });
+    const blobs = await queues.payloads.read(isJsonObject(data) ? blobRefs(data.inputs) : []);
+    const decoded = decodeJobData(data, { modelName: model, limits: REQUEST_LIMITS, blobs });
     const error = checkRequest(modelSignature(record.config), decoded.request);
     if (error !== null) throw new NereidError(error.code, error.message, { field: error.field ?? 'data' });
   };
@@ -97,7 +98,7 @@ export function createJobLetters({ queues, directory }: JobLettersParts): JobLet
     async replay(publicId, data) {
       const known = parsePublicJobId(publicId);
       if (known === undefined) return undefined;
-      if (data !== undefined) checkData(known.model, data);
+      if (data !== undefined) await checkData(known.model, data);
       const outcome = await letters.replay(known.model, known.id, data);
       return outcome && { outcome, job: await queues.find(known.model, known.id) };
     },

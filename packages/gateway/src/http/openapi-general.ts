@@ -1,6 +1,7 @@
 import { SEQUENCES_LISTED_MAX } from '../sequences.ts';
 import { EXPLAIN_LIMIT_MAX } from './explain.ts';
 import { BULK_ROUTES } from './openapi-bulk.ts';
+import { FOLLOW_UP_ROUTES } from './openapi-follow-ups.ts';
 import { JOB_ROUTES } from './openapi-jobs.ts';
 import {
   type GeneralRoute,
@@ -151,6 +152,7 @@ const ROUTES: readonly GeneralRoute[] = [
   ],
   ...JOB_ROUTES,
   ...BULK_ROUTES,
+  ...FOLLOW_UP_ROUTES,
 ];
 
 /** Their path items, by path. */
