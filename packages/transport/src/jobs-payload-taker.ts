@@ -77,13 +77,14 @@ export function withPayloads(
   };
 
   const taken = (job: TakenJob): boolean => {
-    const refs = isJsonObject(job.data) && !isJobCancelled(job.data) ? blobRefs(job.data.inputs) : [];
+    const refs = isJsonObject(job.data) ? blobRefs(job.data.inputs) : [];
     if (refs.length === 0 && tail === undefined) return options.taken(job);
     const known: Held = { refs, ttlS: ttlOf(job.data), bytes: undefined };
     held.set(job.id, known);
     coming++;
-    const reading =
-      refs.length === 0 ? Promise.resolve(NONE) : untilAnswered(job.id, () => payloads.take(model, job.id, refs));
+    // What is cancelled reads nothing, and is still to let go of it.
+    const isUnread = refs.length === 0 || isJobCancelled(job.data);
+    const reading = isUnread ? Promise.resolve(NONE) : untilAnswered(job.id, () => payloads.take(model, job.id, refs));
     const turn = (tail ?? Promise.resolve())
       .then(() => reading)
       .then((blobs) => {
