@@ -70,10 +70,14 @@ export async function bulkBar({ folder, generator, times, say }) {
 async function beside(server, load, say) {
   const body = { inputs: [{ name: 'INPUT', datatype: 'INT32', shape: [1, VALUES.length], data: [...VALUES] }] };
   const line = `${JSON.stringify({ body })}\n`;
-  const sent = await fetch(`${server.url}/v2/models/held/batches`, { method: 'POST', body: line.repeat(LINES) });
+  const sent = await fetch(`http://127.0.0.1:${server.port}/v2/models/held/batches`, {
+    method: 'POST',
+    body: line.repeat(LINES),
+  });
   if (sent.status !== 202) throw new Error(`no batch: ${await sent.text()}`);
   const { id } = await sent.json();
-  const state = async (method = 'GET') => (await fetch(`${server.url}/v2/batches/${id}`, { method })).json();
+  const state = async (method = 'GET') =>
+    (await fetch(`http://127.0.0.1:${server.port}/v2/batches/${id}`, { method })).json();
   while ((await state()).state === 'waiting') await delay(50);
   const before = (await state()).request_counts.completed;
   const result = await load();
