@@ -330,7 +330,8 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     if (running === undefined) return;
     const { mailbox, metrics, jobs, bulk, ensembleCalls, owner, ticks, unlink } = running;
     const deadline = clock.at(clock.nowUs() + deadlineMs * 1000, () => conditions.abandon());
-    await tell(() => directory.register({ id, role: 'coordinator', draining: true }));
+    // Without Redis nobody answers any more, and waiting for the others would last to the deadline.
+    if (!(await tell(() => directory.register({ id, role: 'coordinator', draining: true })))) conditions.abandon();
     await bulk?.close();
     for (const model of models.values()) drainQueues(model);
     conditions.check();

@@ -84,8 +84,8 @@ export async function openRedisLane(parts: RedisLaneParts): Promise<Lane> {
       directory: {
         ...directory,
         async register(process) {
-          // Nobody is to hear of a mailbox that Redis does not know yet.
-          await remote.opened();
+          // Nobody is to hear of a mailbox that Redis does not know yet; who leaves has had one, and Redis may be away.
+          if (!process.draining) await remote.opened();
           const host = blobs.files?.host;
           await directory.register(host === undefined ? process : { ...process, blobHost: host });
         },

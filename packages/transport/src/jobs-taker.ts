@@ -30,7 +30,7 @@ const RENEWALS_PER_LOCK = 3;
 const RETRY_MS = 200;
 /** Once closing, a step that fails is tried so often; then the lock's end frees the job. */
 const CLOSING_TRIES_MAX = 2;
-/** How long a worker that has not started may take to close: its connection may never come. */
+/** How long a worker may take to close: its connection may never come. */
 const CLOSE_MS_MAX = 1_000;
 
 interface HeldJob {
@@ -257,9 +257,10 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     tellClosed();
     stopCheck();
     more();
-    // Ends its blocking wait; the connection that ends jobs is not the worker's own, so it goes on.
-    await worker?.close(true);
-    await taking;
+    // Ends its blocking wait; the connection that ends jobs is not the worker's own, so it goes on. Without Redis
+    // BullMQ waits for it to come back.
+    if (worker !== undefined) await settledWithin(worker.close(true), CLOSE_MS_MAX, clock);
+    await settledWithin(taking, CLOSE_MS_MAX, clock);
     await Promise.all([...held.keys()].map((id) => putBack(id, 0)));
     renewal?.cancel();
   };
