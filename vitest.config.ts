@@ -1,11 +1,15 @@
 import { availableParallelism } from 'node:os';
-import { defineConfig } from 'vitest/config';
+import { defaultExclude, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 const WORKERS_MIN = 2;
 
 /** Tests that replace modules or timers, or change their process. */
-const ALONE = ['packages/runtime/src/clock.test.ts', 'packages/worker/src/process-carrier.test.ts'];
+const ALONE = [
+  'packages/runtime/src/clock.test.ts',
+  'packages/worker/src/process-carrier.test.ts',
+  'test/sim/planted-cluster.test.ts',
+];
 
 /** Those that take long come first, so that at the end no process runs alone. */
 const LONG_FIRST = ['test/sim/', 'test/fuzz/', 'test/faults/', 'test/e2e/'];
@@ -33,7 +37,7 @@ export default defineConfig({
         test: {
           name: 'shared',
           include: ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts'],
-          exclude: ALONE,
+          exclude: [...defaultExclude, ...ALONE],
           isolate: false,
         },
       },

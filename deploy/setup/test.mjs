@@ -27,7 +27,7 @@ try {
   exitWith(error);
 }
 
-/** The stages to run, in order, those in a list side by side: { name, run } or, where it cannot be run, { name, missing }. */
+/** The stages to run, in order: { name, run } or, where it cannot be run, { name, missing }. */
 async function chooseStages() {
   // Loaded late: its module reads files that an incomplete checkout lacks.
   const { selectCases } = await import('../../test/conformance/selection.mjs');
@@ -56,8 +56,7 @@ async function chooseStages() {
       if (why === undefined) return { name, run: () => conformanceStage(mode, globs) };
       return { name, missing: `${cases.names.length} ${name} were not run: ${why}` };
     };
-    // One case runs at a time in each, which leaves a core idle.
-    stages.push(MODES.map(caseStage));
+    stages.push(...MODES.map(caseStage));
   }
   return stages;
 }
@@ -82,7 +81,8 @@ async function runStages(stages) {
     if (filter === undefined) for (const note of result.notes) console.log(`  ${note}`);
     console.log(`${stage.name}: ${result.passed} passed, ${result.failed} failed (${secondsSince(start)})`);
   };
-  for (const stage of stages) await Promise.all([stage].flat().map(runStage));
+  // One after the other: some recorded cases time what they find.
+  for (const stage of stages) await runStage(stage);
   if (filter !== undefined && passed + failed === 0 && notRun.length === 0) {
     console.error(`nothing matches ${filter}: give a part of a test file's path or name, or a glob of recorded cases`);
     failed = 1;

@@ -114,7 +114,7 @@ describe('serve', () => {
         modelRepositories: [join(root, 'models')],
         autoCompleteConfig: true,
         backendConfig: { onnxruntime: { a: 'b' } },
-        http: { address: '0.0.0.0', port: 8100, maxInputBytes: 67_108_864 },
+        http: expect.objectContaining({ address: '0.0.0.0', port: 8100, maxInputBytes: 67_108_864 }),
         metrics: { address: '0.0.0.0', port: 8002 },
       }),
     ]);

@@ -284,7 +284,6 @@ if ARGV[3] == 'held' then
   return answer
 end
 local owner, epoch, alone = ARGV[4], tonumber(ARGV[5]), ARGV[6] == 'alone'
-trimEvents(metaKey, eventsKey)
 -- The newest is at the head.
 for _, id in ipairs(rcall('LRANGE', activeKey, 0, -1)) do
   local jobKey = prefix .. id
@@ -298,6 +297,8 @@ for _, id in ipairs(rcall('LRANGE', activeKey, 0, -1)) do
     answer[#answer + 1] = id
   end
 end
+-- It writes the queue's notes where there are none, which one without jobs is to do without.
+if #answer > 0 then trimEvents(metaKey, eventsKey) end
 return answer
 `;
 }

@@ -87,7 +87,7 @@ export const FOLLOW_UP_ROUTES: readonly (readonly [string, 'get' | 'post' | 'del
       ...common,
       summary: 'Runs the job of a dead letter again, with other data where they are given',
       parameters: [named('letter'), adminKey],
-      body: jsonBody({ type: 'object', properties: { data: object } }, {}, false),
+      body: jsonBody({ type: 'object', properties: { data: object } }, undefined, false),
       success: jsonResponse('The job.', schemaRef('Job')),
     },
   ],
