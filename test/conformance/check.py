@@ -4,13 +4,10 @@
 The last line printed is "N passed, N failed"; the exit code is 1 if any failed.
 """
 import argparse
-import fcntl
 import fnmatch
 import sys
-import tempfile
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 from kit import venv
@@ -70,21 +67,9 @@ def selected_cases(options):
             if any(fnmatch.fnmatch(case["name"], glob) for glob in options.case or ["*"])]
 
 
-@contextmanager
-def own_regions(case):
-    """The cases name their shared-memory files, and another run on this machine may be at the same ones."""
-    if not case["name"].startswith("shared_memory"):
-        yield
-        return
-    with open(Path(tempfile.gettempdir()) / "nereid-recorded-cases.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def run_case(server, case):
     try:
-        with own_regions(case):
-            return Run(server).case(case)
+        return Run(server).case(case)
     except Exception as error:
         return ["%s: %s" % (type(error).__name__, error)]
 

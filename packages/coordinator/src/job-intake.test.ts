@@ -541,7 +541,8 @@ describe('a job that is cancelled', () => {
   });
 
   test('being a step ends its sequence', async () => {
-    const { cluster, worker, add, ended, batches } = await world('max_batch_size: 1 sequence_batching { }');
+    const config = 'max_batch_size: 1 sequence_batching { max_sequence_idle_microseconds: 600000000 }';
+    const { cluster, worker, add, ended, batches } = await world(config);
     const tensor = { name: 'A', datatype: 'FP32', shape: [1, 1], data: [1] };
     const step = (parameters: object, more: object = {}) => ({
       inputs: [tensor],
@@ -552,7 +553,9 @@ describe('a job that is cancelled', () => {
     await batches(1);
     worker.finish();
     expect(await ended('j1')).toMatchObject({ state: 'completed' });
-    await add('j2', step({}, { cancelled: true }));
+    // Tensors beside a cancelled job are not read.
+    const { data: _data, ...beside } = { ...tensor, blob: { ref: 'jb-gone', byte_size: 4 } };
+    await add('j2', step({}, { cancelled: true, inputs: [beside] }));
     expect(await ended('j2')).toMatchObject({ failedReason: 'CANCELLED: the job was cancelled' });
     await add('j3', step({}));
     expect((await ended('j3'))?.failedReason).toMatch(/^INVALID_ARG: .*START flag/);

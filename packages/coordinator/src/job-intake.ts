@@ -21,7 +21,7 @@ import type { Clock, Log, Timer } from '@nereid/runtime';
 import { type JobQueues, type JobTaker, type LargeTensors, publicJobId, type TakenJob } from '@nereid/transport';
 import { endSequence } from './answer-sequences.ts';
 import type { Intake } from './intake.ts';
-import { readJob, resultOf } from './job-request.ts';
+import { readJob, resultOf, sequenceOf } from './job-request.ts';
 import { countedIdentity, createJobSteps, runsSteps, type StepIdentity, stepVerdict } from './job-steps.ts';
 import { createJobStream, type JobStream, progressOf, streamUnwritten } from './job-stream.ts';
 import { type JobVerdict, jobVerdict } from './job-verdict.ts';
@@ -124,12 +124,12 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
 
   const taken = (served: Served, job: TakenJob): boolean => {
     if (parts.stopping() || served.model.phase !== 'serving' || !models.has(served)) return false;
-    const read = readJob(served.model, job.data, job.blobs);
     if (isJobCancelled(job.data)) {
-      if (read.ok) endSteps(served.model, read.decoded.request.correlationId);
+      endSteps(served.model, sequenceOf(served.model, job.data));
       ended(served.taker.fail(job.id, failedReason(JOB_CANCELLED), false));
       return true;
     }
+    const read = readJob(served.model, job.data, job.blobs);
     if (!read.ok) {
       ended(served.taker.fail(job.id, failedReason(read.error), false));
       return true;

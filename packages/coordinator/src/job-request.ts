@@ -40,6 +40,16 @@ export function readJob({ name, signature }: OwnedModel, data: unknown, blobs: J
   }
 }
 
+/** The correlation id of a job whose inputs may be gone; 0 for none. */
+export function sequenceOf({ name }: OwnedModel, data: unknown): bigint | string {
+  try {
+    const bare = { ...(data as object), inputs: [] };
+    return decodeJobData(bare, { modelName: name, limits: REQUEST_LIMITS }).request.correlationId;
+  } catch {
+    return 0n;
+  }
+}
+
 export type JobResult =
   | {
       readonly ok: true;

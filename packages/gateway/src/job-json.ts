@@ -3,6 +3,7 @@ import { type ErrorInfo, isStreamProgress, JOB_CANCELLED, parseFailedReason } fr
 import { publicJobId, type StoredJob } from '@nereid/transport';
 import { jobTagsOf, publicState } from './job-state.ts';
 import { type JobExpiry, jobVersion, requestIdOf } from './jobs.ts';
+import { timeText } from './time-text.ts';
 
 export function jobUrl({ model, id }: StoredJob): string {
   return `/v2/jobs/${publicJobId(model, id)}`;
@@ -29,9 +30,9 @@ export function jobJson(job: StoredJob, expiry: JobExpiry | undefined, details: 
     model_name: job.model,
     model_version: version === '' ? undefined : version,
     state,
-    created_at: time(job.createdMs),
-    started_at: time(job.startedMs),
-    finished_at: time(job.finishedMs),
+    created_at: timeText(job.createdMs),
+    started_at: timeText(job.startedMs),
+    finished_at: timeText(job.finishedMs),
     attempts_made: job.attemptsMade,
     attempts_max: job.attemptsMax,
     progress: progressJson(job.progress),
@@ -39,7 +40,7 @@ export function jobJson(job: StoredJob, expiry: JobExpiry | undefined, details: 
     tags: tags.length === 0 ? undefined : tags,
     error: failure === undefined ? undefined : { code: failure.code, message: failure.message },
     result_url: `${jobUrl(job)}/result`,
-    expires_at: time(expiry?.atMs),
+    expires_at: timeText(expiry?.atMs),
     batch_size: details.batchSize,
     worker: details.worker,
     request_id: requestId === '' ? undefined : requestId,
@@ -54,9 +55,4 @@ function failureOf({ state, failedReason }: StoredJob, isCancelled: boolean): Er
 /** Of a stream how many answers there were: their outputs are for who follows it. */
 function progressJson(progress: unknown): unknown {
   return isStreamProgress(progress) ? { n: progress.n } : progress;
-}
-
-/** RFC 3339, UTC. */
-function time(wallMs: number | undefined): string | undefined {
-  return wallMs === undefined ? undefined : new Date(wallMs).toISOString();
 }

@@ -3,7 +3,7 @@ import { answeredWithin, type Clock } from '@nereid/runtime';
 import type { BulkChunk, BulkRecord, BulkState, BulkStore, LineResult, NewBulk, Put } from './bulk.ts';
 import { bulkScripts } from './bulk-scripts.ts';
 import { parsePublicJobId } from './jobs-names.ts';
-import { isRefusal, type RedisConnector } from './redis-connection.ts';
+import { isOutOfMemory, type RedisConnector } from './redis-connection.ts';
 import { redisKeys } from './redis-keys.ts';
 import { createSyncedWrites } from './synced-writes.ts';
 
@@ -50,8 +50,7 @@ export function createBulkStore({ connector, prefix, clock, waitsForDisk }: Bulk
     try {
       return (await ask(command)) === 0 ? 'gone' : 'put';
     } catch (error) {
-      const { cause } = error as NereidError;
-      if (isRefusal(cause) && cause.message.includes('OOM')) return 'full';
+      if (isOutOfMemory((error as NereidError).cause)) return 'full';
       throw error;
     }
   };

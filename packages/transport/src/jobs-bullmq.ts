@@ -1,6 +1,6 @@
 import { errorInfo, NereidError, REDIS_FULL } from '@nereid/protocol';
 import { answeredWithin, type Clock, type Log, pause } from '@nereid/runtime';
-import { type Job, Queue, Worker } from 'bullmq';
+import { type Job, type Queue, Worker } from 'bullmq';
 import type { JobQueues, NewJob, StoredJob, TakeOptions } from './jobs.ts';
 import { createSyncedAdds, type SyncedAdds } from './jobs-add.ts';
 import { createJobChanges } from './jobs-changes.ts';
@@ -19,13 +19,14 @@ import { sweepPayloads } from './jobs-payload-sweep.ts';
 import { withPayloads } from './jobs-payload-taker.ts';
 import { createJobPayloads } from './jobs-payloads.ts';
 import { jobPlace } from './jobs-places.ts';
+import { createBullQueues } from './jobs-queues.ts';
 import { createScriptMover } from './jobs-script-mover.ts';
 import { createJobScripts, type JobScripts } from './jobs-scripts.ts';
 import { ALONG_PARTS, createStalledCheck, type StalledCheck, type StalledQueue } from './jobs-stalled.ts';
 import { hasResult, isOver, jobState, storedJob } from './jobs-stored.ts';
 import { createJobTaker } from './jobs-taker.ts';
 import { createJobWait } from './jobs-waits.ts';
-import type { RedisConnection, RedisConnector } from './redis-connection.ts';
+import { isOutOfMemory, type RedisConnection, type RedisConnector } from './redis-connection.ts';
 import { redisKeys } from './redis-keys.ts';
 import { redisMemory } from './redis-memory.ts';
 import type { Timing } from './timing.ts';
@@ -64,8 +65,6 @@ const STALLS_MAX = 1_000_000;
 /** How long Redis may be away before its caller is told. */
 const ANSWER_MS_MAX = 5_000;
 const RETRY_MS = 100;
-/** Queues that are known at a time; any client may name one. */
-const QUEUES_MAX = 1_024;
 /** Rows of a job's log that are read: of whoever writes some. */
 const NOTES_READ_MAX = 64;
 /** A blocking wait for jobs, in seconds. */
@@ -75,7 +74,6 @@ const BLOCK_S = 5;
 export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const { connector, timing, clock, log, prefix = PREFIX } = options;
   const redisKeyNames = redisKeys(options.redisPrefix ?? REDIS_PREFIX);
-  const queues = new Map<string, Queue>();
   let connection: RedisConnection | undefined;
   let payloadConnection: RedisConnection | undefined;
   let synced: SyncedAdds | undefined;
@@ -104,30 +102,8 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     return { name: jobQueueName(model, kind), prefix: jobQueuePrefix(prefix, model) };
   };
 
-  const opened = (model: string, kind?: QueueKind): Queue => {
-    const { name } = queueOf(model, kind);
-    const known = queues.get(name);
-    if (known !== undefined) return known;
-    const queue = open(model, kind);
-    queues.set(name, queue);
-    if (queues.size > QUEUES_MAX) forgetOldest();
-    return queue;
-  };
-
-  const open = (model: string, kind?: QueueKind): Queue => {
-    const { name, prefix: own } = queueOf(model, kind);
-    // Without its notes in Redis: a question after a queue must not make one.
-    const queue = new Queue(name, { connection: connected().client, prefix: own, skipMetasUpdate: true });
-    queue.on('error', (error) => log.debug({ err: error, queue: name }, 'job queue'));
-    return queue;
-  };
-
-  const forgetOldest = () => {
-    const [oldest] = queues;
-    if (oldest === undefined) return;
-    queues.delete(oldest[0]);
-    oldest[1].close().catch((error) => log.debug({ err: error }, 'job queue not closed'));
-  };
+  const queues = createBullQueues(() => connected().client, log);
+  const opened = (model: string, kind?: QueueKind): Queue => queues.opened(queueOf(model, kind));
 
   /** Asks Redis, and again if that failed; so what is asked must be harmless to repeat. */
   const ask = async <T>(question: () => Promise<T>): Promise<T> => {
@@ -142,7 +118,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       } catch (error) {
         failure = error;
       }
-      if (isFull(failure)) throw redisFull(connector.url, failure);
+      if (isOutOfMemory(failure)) throw redisFull(connector.url, failure);
       if (closing !== undefined || leftMs() <= 0) throw noAnswer(failure);
       await pause(clock, RETRY_MS);
     }
@@ -228,8 +204,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     await sweeping;
     await synced?.close();
     payloadConnection?.close();
-    await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
-    queues.clear();
+    await queues.close();
     connection?.close();
   };
 
@@ -239,7 +214,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     deliveries,
     payloads,
     queue: (model) => queueOf(model),
-    openBullQueue: open,
+    openBullQueue: (model, kind) => queues.make(queueOf(model, kind)),
     find: (model, id) => find(model, id),
     wait: (model, id, waitMs, signal) => wait(model, id, waitMs, false, signal),
     waitOutcome: (model, id, waitMs, signal) => wait(model, id, waitMs, true, signal),
@@ -324,11 +299,6 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       return listeners.size;
     },
   };
-}
-
-/** It refuses to hold more, which no second try changes. */
-function isFull(error: unknown): boolean {
-  return error instanceof Error && error.message.includes('OOM command not allowed');
 }
 
 function redisFull(url: string, cause: unknown): NereidError {

@@ -1,4 +1,4 @@
-import { blobRefs, NereidError } from '@nereid/protocol';
+import { blobRefs, isJsonObject, NereidError } from '@nereid/protocol';
 import type { Job } from 'bullmq';
 import type { StoredJob } from './jobs.ts';
 import { publicJobId } from './jobs-names.ts';
@@ -36,7 +36,7 @@ export function createJobChanges({ ask, read, find, payloads }: JobChangesParts)
       await ask(async () => {
         const job = await read(model, id);
         // Any other data are no request: that job fails once it is taken.
-        if (job === undefined || !isMembers(job.data)) return;
+        if (job === undefined || !isJsonObject(job.data)) return;
         await unlessRefused(job.updateData({ ...job.data, cancelled: true }));
         // Looked up afterwards, so that one which is delayed meanwhile is not missed.
         if (await job.isDelayed()) await unlessRefused(job.promote());
@@ -52,7 +52,7 @@ export function createJobChanges({ ask, read, find, payloads }: JobChangesParts)
         const job = await read(model, id);
         if (job === undefined || !(await job.isFailed())) return;
         // Before it can be taken.
-        if (isMembers(job.data) && job.data.cancelled !== undefined) {
+        if (isJsonObject(job.data) && job.data.cancelled !== undefined) {
           const { cancelled: _, ...data } = job.data;
           await unlessRefused(job.updateData(data));
         }
@@ -78,16 +78,12 @@ export function createJobChanges({ ask, read, find, payloads }: JobChangesParts)
 
 /** Of the tensors in that member. */
 function refsIn(value: unknown, member: 'inputs' | 'outputs'): readonly string[] {
-  return isMembers(value) ? blobRefs(value[member]) : [];
+  return isJsonObject(value) ? blobRefs(value[member]) : [];
 }
 
 function inputsGone(model: string, id: string): NereidError {
   const text = `the inputs of job '${publicJobId(model, id)}' are not kept any more; submit it anew`;
   return new NereidError('NOT_FOUND', text, { reason: 'expired' });
-}
-
-function isMembers(data: unknown): data is Readonly<Record<string, unknown>> {
-  return typeof data === 'object' && data !== null && !Array.isArray(data);
 }
 
 /** False where BullMQ says that the job is gone or is not in the state for this: by a number, or that it is locked. */

@@ -273,6 +273,11 @@ export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError';
 }
 
+/** Redis refuses to hold more (maxmemory), which no second try changes. */
+export function isOutOfMemory(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('OOM command not allowed');
+}
+
 /** The `name:value` lines of INFO. */
 export function infoFields(text: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>();

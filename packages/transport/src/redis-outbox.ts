@@ -5,7 +5,7 @@ import type { Interruptions } from './interruptions.ts';
 import type { RefusalReason } from './mailbox.ts';
 import { FRAME_LENGTH_BYTES, packParcels } from './mailbox-parcel.ts';
 import type { NextTurn } from './next-turn.ts';
-import { isRefusal, REDIS_VALUE_BYTES_MAX, type RedisConnection } from './redis-connection.ts';
+import { isOutOfMemory, isRefusal, REDIS_VALUE_BYTES_MAX, type RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { type MailboxScripts, PUSH_GONE } from './redis-scripts.ts';
 
@@ -110,7 +110,7 @@ export function createOutbox(parts: OutboxParts): Outbox {
     } catch (error) {
       if (!isRefusal(error)) {
         broke();
-      } else if (error.message.includes('OOM')) {
+      } else if (isOutOfMemory(error)) {
         for (const outgoing of batch) refuse(outgoing, 'full');
       } else {
         log.error({ err: error }, `Redis refused ${batch.length} messages, which are dropped`);

@@ -6,12 +6,13 @@ import { type ErrorInfo, errorInfo, NereidError } from '@nereid/protocol';
 import type { BulkRecord } from '@nereid/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Bulk } from '../bulk.ts';
+import { timeText } from '../time-text.ts';
 import { bulkListing, bulkResultsAsked, bulkWishes } from './bulk-asked.ts';
 import { bodyCoding, CODINGS_TAKEN } from './content-coding.ts';
 import { endAfterAnswers } from './current-answer.ts';
 import { sendJson } from './errors.ts';
 import type { InferContext } from './infer.ts';
-import { sendOwnError } from './jobs-error.ts';
+import { answer, refuse } from './jobs-answer.ts';
 import { waitMs } from './jobs-headers.ts';
 import { modelOf } from './model-path.ts';
 
@@ -176,20 +177,6 @@ function isRead(raw: FastifyReply['raw'], left: AbortSignal): Promise<boolean> {
   );
 }
 
-/** Runs a handler: what it throws is its answer. */
-function answer(context: Context, reply: FastifyReply, handler: () => Promise<void>): void {
-  handler().catch((thrown: unknown) => {
-    if (!(thrown instanceof NereidError)) context.log.error({ err: thrown }, 'request for a batch threw');
-    if (!reply.raw.headersSent) refuse(context, reply, errorInfo(thrown));
-  });
-}
-
-function refuse(context: Context, reply: FastifyReply, error: ErrorInfo, status?: number): void {
-  context.log.debug({ err: error }, 'request for a batch failed');
-  if (context.closing()) reply.header('Connection', 'close');
-  sendOwnError(reply, error, status);
-}
-
 function unknownBulk(id: string): ErrorInfo {
   return { code: 'NOT_FOUND', message: `batch '${id}' is not found`, field: 'id' };
 }
@@ -211,18 +198,13 @@ function bulkJson(record: BulkRecord) {
     model_name: model,
     model_version: version === '' ? undefined : version,
     state,
-    created_at: time(record.createdMs),
-    started_at: time(record.startedMs),
-    finished_at: time(finishedMs),
+    created_at: timeText(record.createdMs),
+    started_at: timeText(record.startedMs),
+    finished_at: timeText(finishedMs),
     request_counts: { total: lines, completed, failed },
     attempts_max: record.attempts,
-    deadline_at: time(record.deadlineMs === 0 ? undefined : record.deadlineMs),
+    deadline_at: timeText(record.deadlineMs === 0 ? undefined : record.deadlineMs),
     results_url: `${bulkUrl(record)}/results`,
-    expires_at: time(finishedMs === undefined ? undefined : finishedMs + ttlS * 1000),
+    expires_at: timeText(finishedMs === undefined ? undefined : finishedMs + ttlS * 1000),
   };
-}
-
-/** RFC 3339, UTC. */
-function time(wallMs: number | undefined): string | undefined {
-  return wallMs === undefined ? undefined : new Date(wallMs).toISOString();
 }

@@ -1,12 +1,12 @@
 /** What follows a job's end: its webhook, and its dead letter. */
-import { type ErrorInfo, errorInfo, NereidError, parseFailedReason } from '@nereid/protocol';
+import { type ErrorInfo, NereidError, parseFailedReason } from '@nereid/protocol';
 import { type DeadLetter, type Delivery, publicJobId } from '@nereid/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { unknownJob } from '../job-ends.ts';
 import { jobJson, jobUrl } from '../job-json.ts';
+import { timeText } from '../time-text.ts';
 import { sendJson } from './errors.ts';
-import { jobsOf } from './jobs-answer.ts';
-import { sendOwnError } from './jobs-error.ts';
+import { answer, jobsOf, refuse } from './jobs-answer.ts';
 import { readBody } from './read-body.ts';
 import type { Route } from './restrict-routes.ts';
 import type { RoutesContext } from './routes.ts';
@@ -30,7 +30,7 @@ export function followUpRoutes(context: RoutesContext): readonly Route[] {
 
 /** GET /v2/jobs/{id}/webhook: how far its delivery is. */
 function webhook(context: RoutesContext, request: FastifyRequest, reply: FastifyReply): void {
-  answer(context, reply, async () => {
+  answerOrRefuse(context, reply, async () => {
     const id = parameter(request, 'job');
     const found = await jobsOf(context).webhooks.find(id);
     if (found === undefined) return { code: 'NOT_FOUND', message: `no webhook of job '${id}' is known`, field: 'id' };
@@ -41,7 +41,7 @@ function webhook(context: RoutesContext, request: FastifyRequest, reply: Fastify
 
 /** POST /v2/jobs/{id}/webhook: has it sent again. */
 function resendWebhook(context: RoutesContext, request: FastifyRequest, reply: FastifyReply): void {
-  answer(context, reply, async () => {
+  answerOrRefuse(context, reply, async () => {
     const id = parameter(request, 'job');
     const sent = await jobsOf(context).webhooks.resend(id);
     if (sent === undefined) return unknownJob(id);
@@ -53,7 +53,7 @@ function resendWebhook(context: RoutesContext, request: FastifyRequest, reply: F
 
 /** GET /nereid/v1/deadletters[?model=m&limit=n&after=…] */
 function listLetters(context: RoutesContext, request: FastifyRequest, reply: FastifyReply): void {
-  answer(context, reply, async () => {
+  answerOrRefuse(context, reply, async () => {
     const { model = '', limit, after } = request.query as Readonly<Record<string, string | undefined>>;
     const query = { model: decoded('model', model), limit: limitOf(limit), after };
     const { letters, next } = await jobsOf(context).letters.list(query);
@@ -64,7 +64,7 @@ function listLetters(context: RoutesContext, request: FastifyRequest, reply: Fas
 
 /** GET /nereid/v1/deadletters/{id}: with its input and history. */
 function showLetter(context: RoutesContext, request: FastifyRequest, reply: FastifyReply): void {
-  answer(context, reply, async () => {
+  answerOrRefuse(context, reply, async () => {
     const id = parameter(request, 'letter');
     const letter = await jobsOf(context).letters.find(id);
     if (letter === undefined) return unknownLetter(id);
@@ -78,7 +78,7 @@ function showLetter(context: RoutesContext, request: FastifyRequest, reply: Fast
 function replayLetter(context: RoutesContext, request: FastifyRequest, reply: FastifyReply): void {
   const account = context.openBytes(request.raw.socket, reply.raw);
   const take = (body: Parameters<Parameters<typeof readBody>[2]>[0]) =>
-    answer(context, reply, async () => {
+    answerOrRefuse(context, reply, async () => {
       if (!body.ok) return body.error;
       const id = parameter(request, 'letter');
       const replayed = await jobsOf(context).letters.replay(id, fixedData(body.bytes));
@@ -98,7 +98,7 @@ function replayLetter(context: RoutesContext, request: FastifyRequest, reply: Fa
 
 /** DELETE /nereid/v1/deadletters/{id}: its job, where that is kept, stays. */
 function removeLetter(context: RoutesContext, request: FastifyRequest, reply: FastifyReply): void {
-  answer(context, reply, async () => {
+  answerOrRefuse(context, reply, async () => {
     const id = parameter(request, 'letter');
     if (!(await jobsOf(context).letters.remove(id))) return unknownLetter(id);
     sendJson(reply, JSON.stringify({ id }));
@@ -107,17 +107,16 @@ function removeLetter(context: RoutesContext, request: FastifyRequest, reply: Fa
 }
 
 /** Runs a handler, which gives the error to answer with, if any, or throws it. */
-function answer(context: RoutesContext, reply: FastifyReply, handler: () => Promise<ErrorInfo | undefined>): void {
+function answerOrRefuse(
+  context: RoutesContext,
+  reply: FastifyReply,
+  handler: () => Promise<ErrorInfo | undefined>,
+): void {
   if (context.closing()) reply.header('Connection', 'close');
-  handler().then(
-    (error) => {
-      if (error !== undefined) sendOwnError(reply, error);
-    },
-    (thrown) => {
-      if (!(thrown instanceof NereidError)) context.log.error({ err: thrown }, 'request threw');
-      sendOwnError(reply, errorInfo(thrown));
-    },
-  );
+  answer(context, reply, async () => {
+    const error = await handler();
+    if (error !== undefined) refuse(context, reply, error);
+  });
 }
 
 /** A public id is sent as it is: its own escapes are part of it. */
@@ -169,8 +168,8 @@ function letterJson({ model, id, reason, createdMs, diedMs, attemptsMade }: Dead
     model_name: model,
     error: { code, message },
     attempts_made: attemptsMade,
-    created_at: new Date(createdMs).toISOString(),
-    died_at: new Date(diedMs).toISOString(),
+    created_at: timeText(createdMs),
+    died_at: timeText(diedMs),
   };
 }
 
@@ -183,7 +182,7 @@ function deliveryJson(id: string, delivery: Delivery) {
     attempts_made: attemptsMade,
     attempts_max: attemptsMax,
     error,
-    created_at: new Date(createdMs).toISOString(),
-    finished_at: finishedMs === undefined ? undefined : new Date(finishedMs).toISOString(),
+    created_at: timeText(createdMs),
+    finished_at: timeText(finishedMs),
   };
 }

@@ -31,9 +31,11 @@ export function jobsOf({ jobs, redisHint }: JobsContext): Jobs {
   throw new NereidError('UNAVAILABLE', `jobs need a Redis: ${redisHint}`);
 }
 
-/** Runs a handler: what it throws is its answer. */
+type AnswerContext = Pick<InferContext, 'closing' | 'log'>;
+
+/** Runs a handler: what it throws before an answer has begun is its answer. */
 export function answer(
-  context: JobRouteContext,
+  context: AnswerContext,
   reply: FastifyReply,
   handler: () => Promise<void>,
   send: typeof sendOwnError = sendOwnError,
@@ -43,14 +45,14 @@ export function answer(
       await handler();
     } catch (thrown) {
       if (!(thrown instanceof NereidError)) context.log.error({ err: thrown }, 'job request threw');
-      refuse(context, reply, errorInfo(thrown), undefined, send);
+      if (!reply.raw.headersSent) refuse(context, reply, errorInfo(thrown), undefined, send);
     }
   })();
 }
 
 /** `send`: as the route's errors are. */
 export function refuse(
-  context: JobRouteContext,
+  context: AnswerContext,
   reply: FastifyReply,
   error: ErrorInfo,
   status?: number,
