@@ -4,14 +4,14 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { CLI } from '../deploy/setup/checkout.mjs';
+import { commandFile } from '../deploy/setup/checkout.mjs';
 
 const STOP_LIMIT_MS = 20_000;
 const DATA = '.nereid';
 
 /** Runs `nereid ARGS`. */
 export function runCli(args, environment = {}) {
-  return runScript(CLI, args, environment);
+  return runScript(commandFile(), args, environment);
 }
 
 /** Runs a script with Node.js as a child process, in an empty working folder, which is its data directory too. */

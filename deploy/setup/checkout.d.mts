@@ -1,5 +1,6 @@
 export declare const ROOT: string;
-export declare const CLI: string;
+export declare const COMMAND_BUNDLE: string;
+export declare function commandFile(): string;
 export declare const MODEL_REPOSITORY: string;
 export declare const VENV: string;
 

@@ -1,3 +1,4 @@
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -8,8 +9,19 @@ export const TOOLS_BIN = join(CACHE, 'tools', 'node_modules', '.bin');
 export const ROOT_BIN = join(ROOT, 'node_modules', '.bin');
 export const VENV = join(CACHE, 'venv');
 export const SAMPLES = join(CACHE, 'samples');
-export const CLI = join(ROOT, 'packages', 'cli', 'dist', 'main.js');
+export const COMMAND_BUNDLE = join(ROOT, 'packages', 'cli', 'bundle', 'nereid.js');
 export const MODEL_REPOSITORY = join(ROOT, 'model_repository');
+
+const COMMAND_UNBUNDLED = join(ROOT, 'packages', 'cli', 'dist', 'main.js');
+
+/** The file to run as `nereid`: the bundle, or what the compiler wrote where that is newer (`tsc -b` alone). */
+export function commandFile() {
+  if (!existsSync(COMMAND_BUNDLE)) return COMMAND_UNBUNDLED;
+  const packages = join(ROOT, 'packages');
+  const builds = readdirSync(packages).map((name) => join(packages, name, 'dist', '.tsbuildinfo'));
+  const compiledAt = Math.max(...builds.filter(existsSync).map((file) => statSync(file).mtimeMs));
+  return statSync(COMMAND_BUNDLE).mtimeMs >= compiledAt ? COMMAND_BUNDLE : COMMAND_UNBUNDLED;
+}
 
 /** The environment of every program that set-up starts: our tools first on PATH, and no CUDA download by pnpm. */
 export function toolEnvironment(more = {}) {

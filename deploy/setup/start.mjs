@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { constants as osConstants } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
-import { CLI, MODEL_REPOSITORY, ROOT, setting, toolEnvironment } from './checkout.mjs';
+import { commandFile, MODEL_REPOSITORY, ROOT, setting, toolEnvironment } from './checkout.mjs';
 import { firstAnswers } from './first-answer.mjs';
 import { firstJobs } from './first-jobs.mjs';
 import { whenNpmEnds } from './parent.mjs';
@@ -28,7 +28,7 @@ try {
 await serve();
 
 async function serve() {
-  const server = spawn(process.execPath, [CLI, 'serve', ...repositoryFlags(), ...flags], {
+  const server = spawn(process.execPath, [commandFile(), 'serve', ...repositoryFlags(), ...flags], {
     cwd: ROOT,
     env: toolEnvironment(process.stdout.isTTY ? { FORCE_COLOR: setting('FORCE_COLOR') ?? '1' } : {}),
     stdio: ['inherit', 'pipe', 'pipe'],

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { CLI } from '../../deploy/setup/checkout.mjs';
+import { commandFile } from '../../deploy/setup/checkout.mjs';
 import { freePorts } from '../free-ports.mjs';
 import { hasRedis, startPrivateRedis } from '../private-redis.mjs';
 import { whenReady } from './rivals/rival-process.mjs';
@@ -20,7 +20,7 @@ const RESULT_WAIT = '?wait=20s';
  * @param {{ prefix?: string, cli?: string }} [build] `cli` is its main.js
  * @returns {readonly import('./columns.mjs').Column[]}
  */
-export function nereidColumns({ prefix = '', cli = CLI } = {}) {
+export function nereidColumns({ prefix = '', cli = commandFile() } = {}) {
   const column = (name, title, start, needsRedis) => ({
     name: `${prefix}${name}`,
     title: `${prefix}${title}`,

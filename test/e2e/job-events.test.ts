@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { commandFile } from '../../deploy/setup/checkout.mjs';
 import {
   type Cluster,
   clusterOn,
@@ -18,7 +18,6 @@ import { modelReady } from './model-states.ts';
 import { limitMs } from './time-limits.ts';
 
 const WAIT_MS = limitMs(30_000);
-const COMMAND = fileURLToPath(new URL('../../packages/cli/dist/main.js', import.meta.url));
 
 /** Counts up to VALUE, one answer each; from the third on only once there is the file `goOn`. */
 const counting = (goOn: string) => `
@@ -54,7 +53,7 @@ interface Watching {
 
 /** `nereid jobs watch`. */
 function watch(url: string, id: string): Watching {
-  const child = spawn(process.execPath, [COMMAND, 'jobs', 'watch', id, '--json', `--url=${url}`], {
+  const child = spawn(process.execPath, [commandFile(), 'jobs', 'watch', id, '--json', `--url=${url}`], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const told: Told[] = [];

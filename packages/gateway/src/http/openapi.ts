@@ -2,12 +2,10 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { ModelFound } from '@nereid/caller';
 import type { FastifyReply } from 'fastify';
+import { ASSETS } from '../assets.ts';
 import type { Gateway } from '../gateway.ts';
 import { sendJson } from './errors.ts';
 import { openApiDocument } from './openapi-document.ts';
-
-/** Beside `src` and `dist` alike. */
-const ASSETS = new URL('../../assets/openapi/', import.meta.url);
 
 export interface OpenApi {
   /** GET /openapi.json: made anew where a model's record has changed. */
@@ -46,7 +44,7 @@ interface Page {
 
 /** Puts script and style into the page; its policy allows these two, by their hashes, and requests to this server. */
 function readPage(): Page {
-  const read = (name: string) => readFileSync(new URL(name, ASSETS), 'utf8');
+  const read = (name: string) => readFileSync(new URL(`openapi/${name}`, ASSETS), 'utf8');
   const script = read('page.js');
   const style = read('page.css');
   // By functions, since `$` in a text that is put in has a meaning of its own.

@@ -1,0 +1,15 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { COMMAND_BUNDLE, ROOT } from '../../deploy/setup/checkout.mjs';
+
+const manifest = JSON.parse(readFileSync(join(ROOT, 'packages/cli/package.json'), 'utf8'));
+
+test.runIf(existsSync(COMMAND_BUNDLE)).each(Object.keys(manifest.dependencies))(
+  '%s, which the bundle of the command leaves out, is found from there',
+  (name) => {
+    const folders = createRequire(COMMAND_BUNDLE).resolve.paths(name) ?? [];
+    expect(folders.some((folder) => existsSync(join(folder, name, 'package.json')))).toBe(true);
+  },
+);
