@@ -62,8 +62,9 @@ async function turn(ends: readonly string[] = [], target = 'completed', count = 
     '',
     '0',
     '',
+    '1',
   ]);
-  const args = { nowMs, token: TOKEN, lockMs: 30_000, by: 'co-a', count, notesMax: 2, ends: fields };
+  const args = { nowMs, token: TOKEN, lockMs: 30_000, by: 'co-a', count, ends: fields };
   const { codes, jobs } = await scripts.turn(worker, args);
   expect(codes).toEqual(ends.map(() => 0));
   return jobs.map(([id]) => id);

@@ -70,7 +70,7 @@ export function isRefusal(error: unknown): boolean {
 
 /** Jobs that are asked for at a time, at most. */
 export const TAKES_AT_ONCE_MAX = 16;
-/** Rows of a job's log; its producer may write some too. */
+/** Rows of a job's log, unless its producer, who may write some too, has said how many (`keepLogs`). */
 export const NOTES_MAX = 64;
 /** Waits for jobs that end at once (a rate limit, a marker of a delayed job) are not repeated sooner. */
 export const EMPTY_PAUSE_MS = 20;
@@ -86,6 +86,10 @@ export function createApiMover(parts: JobMoverParts): JobMover {
   let likely = 1;
   /** Waits since the last job that ended at once with none. */
   let emptyWaits = 0;
+  let isWaiting = false;
+  let isLooking = false;
+  /** Jobs left their places since the last look. */
+  let isFreed = false;
 
   const arrived = (job: Job, token: string) => {
     const { id, data, timestamp, attemptsStarted, deferredFailure } = job;
@@ -101,11 +105,33 @@ export function createApiMover(parts: JobMoverParts): JobMover {
     for (const back of some) back();
   };
 
+  /** A job runs no more: where the queue lets so many run at a time, nothing tells who waits that another may. */
+  const freed = async () => {
+    isFreed = true;
+    if (!isWaiting || isLooking) return;
+    isLooking = true;
+    try {
+      while (isFreed && parts.room() > 0) {
+        isFreed = false;
+        const token = parts.token();
+        const job = (await worker.getNextJob(token, { block: false })) as Job | undefined;
+        if (job === undefined) continue;
+        isFreed = true;
+        arrived(job, token);
+      }
+    } catch (error) {
+      parts.log.debug({ queue: parts.queue, err: error }, 'no look for a job, waiting for more');
+    } finally {
+      isLooking = false;
+    }
+  };
+
   return {
     async begin() {},
     async take(room) {
       const token = parts.token();
       const asked = Math.min(room, likely);
+      isFreed = false;
       parts.holdWrites();
       const jobs = await Promise.all(
         Array.from({ length: asked }, () => worker.getNextJob(token, { block: false }) as Promise<Job | undefined>),
@@ -118,9 +144,14 @@ export function createApiMover(parts: JobMoverParts): JobMover {
       return { asked, found };
     },
     async wait() {
+      if (isFreed) return true;
       const token = parts.token();
       const askedUs = clock.nowUs();
-      const job = (await worker.getNextJob(token)) as Job | undefined;
+      isWaiting = true;
+      const waited = worker.getNextJob(token).finally(() => {
+        isWaiting = false;
+      });
+      const job = (await waited) as Job | undefined;
       if (job !== undefined) arrived(job, token);
       // Each job that is taken leaves a marker that there may be more, and the next wait ends with that.
       const isEmpty = job === undefined && clock.nowUs() - askedUs < EMPTY_WAIT_MS * 1000;
@@ -131,21 +162,24 @@ export function createApiMover(parts: JobMoverParts): JobMover {
     async complete(moved, result, note) {
       const job = await moved.bull();
       // A repeated end finds its note there.
-      if (note !== undefined && !noted.has(moved)) putDown(parts, moved.id, note);
+      if (note !== undefined && !noted.has(moved)) putDown(parts, job, note);
       noted.add(moved);
       parts.holdWrites();
       await job.moveToCompleted(result, moved.token, false);
+      void freed();
     },
-    fail(job, reason, retry, note) {
+    async fail(job, reason, retry, note) {
       const first = noted.has(job) ? undefined : note;
       noted.add(job);
-      return failByApi(parts, job, reason, retry, first);
+      await failByApi(parts, job, reason, retry, first);
+      void freed();
     },
     async putBack(moved, delayMs) {
       const job = await moved.bull();
       if (delayMs > 0) {
         parts.holdWrites();
         await job.moveToDelayed(clock.wallMs() + delayMs, moved.token);
+        void freed();
         return;
       }
       await new Promise<void>((resolve, reject) => {
@@ -157,11 +191,16 @@ export function createApiMover(parts: JobMoverParts): JobMover {
 }
 
 /** With the command that ends the job, before it: a note that gets lost is not worth a wait. */
-function putDown({ worker, holdWrites, log, queue }: JobMoverParts, id: string, note: string): void {
+function putDown({ worker, holdWrites, log, queue }: JobMoverParts, { id = '', opts }: Job, note: string): void {
   holdWrites();
-  Job.addJobLog(worker, id, note, NOTES_MAX).catch((error) =>
+  Job.addJobLog(worker, id, note, notesMax(opts.keepLogs)).catch((error) =>
     log.debug({ queue, err: error, job: id }, 'job note lost'),
   );
+}
+
+/** How many rows of its log a job of that `keepLogs` keeps. */
+export function notesMax(keepLogs: unknown): number {
+  return typeof keepLogs === 'number' && keepLogs >= 1 ? Math.floor(keepLogs) : NOTES_MAX;
 }
 
 export async function failByApi(
@@ -172,7 +211,7 @@ export async function failByApi(
   note?: string,
 ): Promise<void> {
   const job = await moved.bull();
-  if (note !== undefined) putDown(parts, moved.id, note);
+  if (note !== undefined) putDown(parts, job, note);
   const unknown = unservedBackoff(job);
   const text = retry && unknown !== undefined ? `${reason} (not retried: backoff '${unknown}' is not served)` : reason;
   const error = retry && unknown === undefined ? new Error(text) : new UnrecoverableError(text);

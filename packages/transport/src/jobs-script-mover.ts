@@ -7,7 +7,7 @@ import {
   type JobMoverParts,
   JobRefusal,
   type MovedJob,
-  NOTES_MAX,
+  notesMax,
   TAKES_AT_ONCE_MAX,
   type Taken,
 } from './jobs-mover.ts';
@@ -33,6 +33,8 @@ interface KeptOptions {
   readonly removeOnComplete?: unknown;
   readonly removeOnFail?: unknown;
   readonly attempts?: unknown;
+  /** `keepLogs`. */
+  readonly kl?: unknown;
   /** Of one that a job scheduler has added. */
   readonly repeat?: unknown;
 }
@@ -67,6 +69,8 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
   /** No job may be taken before, by the clock. */
   let limitedUntilUs = 0;
   let emptyTakes = 0;
+  /** A job left its place by another script than the one that takes, which may have looked before. */
+  let isFreed = false;
 
   const atTurnsEnd = () => {
     if (isDue) return;
@@ -85,7 +89,10 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
     const taking = isTaking ? undefined : asked;
     if (taking !== undefined) asked = undefined;
     // With what ends others may be taken, by whoever waits for a sign of new ones.
-    const wanted = isTaking || (taking === undefined && some.length === 0) ? 0 : parts.room();
+    const isWanted = taking !== undefined || some.length > 0 || isFreed;
+    const wanted = isTaking || !isWanted ? 0 : parts.room();
+    // Where the queue lets so many run at a time, nothing tells who waits that another may.
+    isFreed = isTaking && (isFreed || some.length > 0);
     const count = Math.max(0, Math.min(wanted, TAKES_AT_ONCE_MAX));
     if (taking !== undefined && count === 0) taking.tell({ asked: 0, found: 0 });
     if (some.length > 0 || count > 0) void turn(some, count, taking);
@@ -101,12 +108,13 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
         lockMs: parts.lockMs,
         by,
         count,
-        notesMax: NOTES_MAX,
         ends: some.flatMap(({ args }) => args),
       });
       for (const [index, end] of some.entries()) settle(end, answer.codes[index] ?? 0);
       if (count > 0) {
         isTaking = false;
+        // Whoever asked finds that there are more.
+        if (answer.jobs.length === count && taking !== undefined) isFreed = false;
         dueMs = answer.dueMs;
         limitedUntilUs = answer.limitMs > 0 ? clock.nowUs() + answer.limitMs * 1000 : 0;
         for (const raw of answer.jobs) arrived(scriptedJob(worker, raw, token));
@@ -117,7 +125,7 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
       taking?.fail(error);
     } finally {
       if (count > 0) isTaking = false;
-      if (asked !== undefined) atTurnsEnd();
+      if (asked !== undefined || isFreed) atTurnsEnd();
     }
   };
 
@@ -146,6 +154,11 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
       ends.push({ args, resolve, reject });
       atTurnsEnd();
     });
+
+  const freed = () => {
+    isFreed = true;
+    atTurnsEnd();
+  };
 
   return {
     async begin() {
@@ -186,7 +199,11 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
       const job = moved as ScriptedJob;
       // Further attempts, and what earlier ones have left in the job, are BullMQ's to work out.
       const isLast = !retry || !(Number(job.opts.attempts) > 1);
-      if (!isLast || job.attemptsMade > 0) return failByApi(parts, job, reason, retry, note);
+      if (!isLast || job.attemptsMade > 0) {
+        await failByApi(parts, job, reason, retry, note);
+        freed();
+        return;
+      }
       return end(endArgs(job, 'failed', reason, job.opts.removeOnFail, note));
     },
     async putBack(moved, delayMs) {
@@ -194,6 +211,7 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
         parts.holdWrites();
         const { id, token } = moved;
         await worker.backend.moveToDelayed(id, clock.wallMs(), delayMs, token, { skipAttempt: true });
+        freed();
         return;
       }
       await new Promise<void>((resolve, reject) => {
@@ -262,6 +280,7 @@ function endArgs(job: ScriptedJob, target: string, value: string, remove: unknow
     keepLimit: textOf(limit),
     attempts: textOf(job.opts.attempts ?? 0),
     note,
+    notesMax: String(notesMax(job.opts.kl)),
   };
   return END_FIELDS.map((field) => fields[field]);
 }

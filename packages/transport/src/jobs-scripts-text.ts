@@ -36,10 +36,11 @@ export const END_FIELDS = [
   'keepLimit',
   'attempts',
   'note',
+  'notesMax',
 ] as const;
 
-/** Before the first end: prefix, now, token, lock in ms, name of who takes, how many to take, rows of a job's log. */
-const TURN_ARGS = 7;
+/** Before the first end: prefix, now, token, lock in ms, name of who takes, how many to take. */
+const TURN_ARGS = 6;
 
 const KEYS_BY_NAME = QUEUE_KEYS.map((key, index) => `local ${luaName(key)} = KEYS[${index + 1}]`).join('\n');
 
@@ -95,10 +96,10 @@ local function lockCode(jobKey, owned)
   return held and -6 or -2
 end
 
-local function putNote(jobKey, note)
+local function putNote(jobKey, note, most)
   if note == '' then return end
   rcall('RPUSH', jobKey .. ':logs', note)
-  rcall('LTRIM', jobKey .. ':logs', -tonumber(ARGV[7]), -1)
+  rcall('LTRIM', jobKey .. ':logs', -most, -1)
 end
 
 local function finishByBullMQ(job)
@@ -130,7 +131,7 @@ local function complete(job)
   if not known[1] then return finishByBullMQ(job) end
   local code = lockCode(jobKey, job.token)
   if code < 0 then return code end
-  putNote(jobKey, job.note)
+  putNote(jobKey, job.note, job.notesMax)
   if known[6] then rcall('HDEL', jobKey, 'gate') end
   if known[2] or known[3] or known[4] or job.target ~= 'completed'
     or rcall('EXISTS', jobKey .. ':dependencies', jobKey .. ':unsuccessful') > 0 then
@@ -156,7 +157,7 @@ for at = ${TURN_ARGS + 1}, #ARGV, ${END_FIELDS.length} do
   local job = {
     id = ARGV[at], token = ARGV[at + 1], target = ARGV[at + 2], value = ARGV[at + 3], trace = ARGV[at + 4],
     count = tonumber(ARGV[at + 5]), age = tonumber(ARGV[at + 6]), limit = tonumber(ARGV[at + 7]) or 1000,
-    attempts = tonumber(ARGV[at + 8]), note = ARGV[at + 9]
+    attempts = tonumber(ARGV[at + 8]), note = ARGV[at + 9], notesMax = tonumber(ARGV[at + 10])
   }
   local code, mark = complete(job)
   codes[#codes + 1] = code

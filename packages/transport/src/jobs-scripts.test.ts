@@ -146,7 +146,7 @@ test('jobs whose lock ran out go back in the order in which they were taken', as
   expect(await waiting()).toEqual(names(30));
 });
 
-const TURN = { nowMs: Date.now(), token: 'co-a:1', lockMs: 30_000, by: 'co-a', count: 0, notesMax: 2, ends: [] };
+const TURN = { nowMs: Date.now(), token: 'co-a:1', lockMs: 30_000, by: 'co-a', count: 0, ends: [] };
 
 function scripted(): { readonly scripts: JobScripts; readonly worker: Worker } {
   const worker = new Worker(queue.name, null, { connection: redis, autorun: false, stalledInterval: 60_000 });
@@ -162,7 +162,7 @@ test('no more is taken than the queue lets run at a time, and one that ends make
   const { scripts, worker } = scripted();
   const taken = await scripts.turn(worker, { ...TURN, count: 16 });
   expect(taken.jobs.map(([id]) => id)).toEqual(['j0', 'j1', 'j2']);
-  const ends = ['j0', 'co-a:1', 'completed', '1', '[]', '-1', '', '', '0', 'note'];
+  const ends = ['j0', 'co-a:1', 'completed', '1', '[]', '-1', '', '', '0', 'note', '64'];
   const next = await scripts.turn(worker, { ...TURN, count: 16, ends });
   expect([next.codes, next.jobs.map(([id]) => id)]).toEqual([[0], ['j3']]);
   expect(await queue.getJobLogs('j0')).toEqual({ logs: ['note'], count: 1 });

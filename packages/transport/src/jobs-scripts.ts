@@ -22,7 +22,6 @@ export interface TurnArgs {
   readonly by: string;
   /** How many jobs are taken, at most. */
   readonly count: number;
-  readonly notesMax: number;
   /** END_FIELDS of each job that ends. */
   readonly ends: readonly string[];
 }
@@ -88,8 +87,8 @@ export function createJobScripts(options: JobScriptsOptions): JobScripts | undef
     scripted.nereidJobsPutBack(...keysOf(queue, QUEUE_KEYS), queue.toKey(''), text(nowMs), ...args);
 
   return {
-    async turn(queue, { nowMs, token, lockMs, by, count, notesMax, ends }) {
-      const args = [queue.toKey(''), text(nowMs), token, text(lockMs), by, text(count), text(notesMax), ...ends];
+    async turn(queue, { nowMs, token, lockMs, by, count, ends }) {
+      const args = [queue.toKey(''), text(nowMs), token, text(lockMs), by, text(count), ...ends];
       const answer = await scripted.nereidJobsTurn(...keysOf(queue, QUEUE_KEYS), ...args);
       const [codes, jobs, limitMs, dueMs] = answer as [readonly number[], readonly RawJob[], number, number];
       return { codes, jobs, limitMs, dueMs };

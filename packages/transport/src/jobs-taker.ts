@@ -30,6 +30,9 @@ const RENEWALS_PER_LOCK = 3;
 const RETRY_MS = 200;
 /** Once closing, a step that fails is tried so often; then the lock's end frees the job. */
 const CLOSING_TRIES_MAX = 2;
+/** BullMQ's scripts complete no parent before its children, and none of which a child has failed it. */
+const CHILDREN_LEFT = -4;
+const CHILD_FAILED = -9;
 /** How long a worker may take to close: its connection may never come. */
 const CLOSE_MS_MAX = 1_000;
 
@@ -245,9 +248,9 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       try {
         await by.complete(job, result, note);
       } catch (error) {
-        // Not Redis' answer: its JSON is beyond the longest string, now and ever.
-        if (!(error instanceof RangeError)) throw error;
-        await by.fail(job, `INTERNAL: the job's result is too long for its queue`, false);
+        const reason = uncompletable(error);
+        if (reason === undefined) throw error;
+        await by.fail(job, reason, false);
       }
     });
 
@@ -261,7 +264,8 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     // BullMQ waits for it to come back.
     if (worker !== undefined) await settledWithin(worker.close(true), CLOSE_MS_MAX, clock);
     await settledWithin(taking, CLOSE_MS_MAX, clock);
-    await Promise.all([...held.keys()].map((id) => putBack(id, 0)));
+    // What ends may bring another.
+    while (held.size > 0) await Promise.all([...held.keys()].map((id) => putBack(id, 0)));
     renewal?.cancel();
   };
 
@@ -284,4 +288,18 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       return closing;
     },
   };
+}
+
+/** Why a job that has a result cannot be completed, now and ever: it would be run again and again. */
+function uncompletable(error: unknown): string | undefined {
+  // Not Redis' answer: its JSON is beyond the longest string.
+  if (error instanceof RangeError) return `INTERNAL: the job's result is too long for its queue`;
+  switch ((error as { readonly code?: unknown }).code) {
+    case CHILDREN_LEFT:
+      return 'INVALID_ARG: the job has run, but jobs below it have not ended: give them ignoreDependencyOnFailure or failParentOnFailure in place of continueParentOnFailure';
+    case CHILD_FAILED:
+      return 'INVALID_ARG: the job has run, but a job below it with failParentOnFailure has failed';
+    default:
+      return undefined;
+  }
 }
