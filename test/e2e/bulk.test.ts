@@ -148,6 +148,28 @@ describe.each(MODES)('batches, mode %s', (mode) => {
     expect((await call('GET', '/v2/models/echo/batches?limit=0')).body.field).toBe('limit');
   });
 
+  test('come from a blob, and their lines name blobs', async () => {
+    const put = async (body: Buffer) => {
+      const headers = { 'Content-Type': 'application/octet-stream' };
+      return (await call('POST', '/v2/blobs', body, headers)).body as { ref: string; byte_size: number };
+    };
+    const { ref, byte_size } = await put(Buffer.from(Int32Array.of(77).buffer));
+    const named = (blob: object) =>
+      JSON.stringify({ body: { inputs: [{ name: 'VALUE', datatype: 'INT32', shape: [1, 1], blob }] } });
+    const file = [line(5), named({ ref, byte_size }), named({ ref: 'blob-none', byte_size }), named({ ref, byte_size: 8 })];
+    const { ref: input, byte_size: size } = await put(Buffer.from(file.join('\n')));
+    const body = JSON.stringify({ input_blob: { ref: input, byte_size: size } });
+    const { id } = (await submit('echo', body, { 'Content-Type': 'application/json' })).body;
+    await over(id);
+    const all = await results(id);
+    expect(all.map(({ response, error }) => error?.field ?? response.body.outputs[0].data)).toEqual([
+      [5],
+      [77],
+      'inputs[0].blob.ref',
+      'inputs[0].blob.byte_size',
+    ]);
+  });
+
   test('end early: cancelled, or at their deadline, with the results that there are', async () => {
     const { id } = (await submit('slow', lines(2_000).join('\n'))).body;
     while ((await call('GET', `/v2/batches/${id}`)).body.request_counts.completed === 0);

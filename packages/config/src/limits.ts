@@ -59,6 +59,7 @@ export const LIMITS = {
   bulk_lines_max: 100_000,
   bulk_bytes_max: 268_435_456,
   bulk_line_bytes_max: 4_194_304,
+  bulk_full_wait_ms: 600_000,
   explained_requests_max: 8_192,
   explained_failures_max: 2_048,
   options_file_bytes_max: 1_048_576,
@@ -139,6 +140,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   bulk_lines_max: 'Lines of one batch; more are refused with 413.',
   bulk_bytes_max: 'The file of one batch; a larger one is refused with 413.',
   bulk_line_bytes_max: 'One line of a batch; a longer one is refused with 413.',
+  bulk_full_wait_ms:
+    'How long a batch waits where Redis uses more than nine tenths of its memory; then it fails, with the results that it has.',
   explained_requests_max:
     'Requests that each gateway and each coordinator remembers once they are over, for `nereid explain`; texts of more than 256 characters are cut.',
   explained_failures_max:

@@ -1,5 +1,12 @@
 /** A line of a batch: the request that it asks for, and the text of its result. */
-import { type ErrorInfo, httpStatus, type InferRequest, type JsonObject } from '@nereid/protocol';
+import {
+  blobRefs,
+  type ErrorInfo,
+  httpStatus,
+  type InferRequest,
+  type JobBlobs,
+  type JsonObject,
+} from '@nereid/protocol';
 import type { BulkRecord, LineResult } from '@nereid/transport';
 import { type ReadJob, readJob } from './job-request.ts';
 import type { OwnedModel } from './owned-model.ts';
@@ -10,14 +17,22 @@ const CUSTOM_ID_LENGTH_MAX = 512;
 /** A longer result would hold up Redis, and whoever reads it. */
 const RESULT_BYTES_MAX = 16_777_216;
 
-/** What the line asks for, by the rules of a job's data; what is wrong with it is told with its id, where it has one. */
-export function readLine(model: OwnedModel, text: string): ReadLine {
-  let given: unknown;
+export type ParsedLine =
+  | { readonly ok: true; readonly given: unknown /** Blobs that its inputs name. */; readonly refs: readonly string[] }
+  | { readonly ok: false; readonly read: ReadLine };
+
+export function parseLine(text: string): ParsedLine {
   try {
-    given = JSON.parse(text);
+    const given: unknown = JSON.parse(text);
+    const body = isObject(given) ? given.body : undefined;
+    return { ok: true, given, refs: isObject(body) ? blobRefs(body.inputs) : [] };
   } catch (thrown) {
-    return refused(undefined, `the line is no JSON: ${(thrown as Error).message}`);
+    return { ok: false, read: refused(undefined, `the line is no JSON: ${(thrown as Error).message}`) };
   }
+}
+
+/** What the line asks for, by the rules of a job's data; what is wrong with it is told with its id, where it has one. */
+export function readLine(model: OwnedModel, given: unknown, blobs: JobBlobs): ReadLine {
   if (!isObject(given)) return refused(undefined, 'the line must be a JSON object {custom_id, body}');
   const { custom_id: customId, body, method, url } = given;
   if (customId !== undefined && (typeof customId !== 'string' || customId.length > CUSTOM_ID_LENGTH_MAX))
@@ -27,7 +42,7 @@ export function readLine(model: OwnedModel, text: string): ReadLine {
   if (url !== undefined && !isInfer(url, model.name))
     return refused(customId, `url must be /v2/models/${encodeURIComponent(model.name)}/infer or left out`, 'url');
   if (!isObject(body)) return refused(customId, 'body must be an infer request as a JSON object', 'body');
-  return { ...readJob(model, body), customId };
+  return { ...readJob(model, body, blobs), customId };
 }
 
 /** The request of a line of that batch: nobody waits for it. */

@@ -26,8 +26,8 @@ export interface BulkResultsParts {
   readonly batch: string;
   /** Nobody waits for Redis any more: what it does not take at once is given up, and its lines run again. */
   readonly signal: AbortSignal;
-  /** The batch's state after a write. */
-  readonly written: (state: BulkState | undefined) => void;
+  /** The batch's state after a write of these. */
+  readonly written: (state: BulkState | undefined, results: readonly LineResult[]) => void;
 }
 
 /** Writes the results of a batch, some at a time, again until Redis has them: of a line that has one nothing changes. */
@@ -53,7 +53,7 @@ export function createBulkResults(parts: BulkResultsParts): BulkResults {
   const write = async (results: readonly LineResult[]): Promise<void> => {
     for (;;) {
       try {
-        written(await store.settle(batch, results));
+        written(await store.settle(batch, results), results);
         return;
       } catch (error) {
         log.warn({ err: error, batch }, 'results of a batch not written yet');

@@ -1,11 +1,13 @@
 import { setMaxListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Caller } from '@nereid/caller';
-import type { DecodedJob, ErrorInfo, JsonObject, Outcome } from '@nereid/protocol';
+import type { DecodedJob, ErrorInfo, JobBlobs, JsonObject, Outcome } from '@nereid/protocol';
 import { type Clock, type Log, pause } from '@nereid/runtime';
-import type { BulkRecord, BulkStore } from '@nereid/transport';
-import { lineDone, lineFailed, lineRequest, readLine } from './bulk-line.ts';
+import type { BulkRecord, BulkStore, JobPayloads } from '@nereid/transport';
+import { createBulkChunks } from './bulk-chunks.ts';
+import { lineDone, lineFailed, lineRequest, type ParsedLine, parseLine, readLine } from './bulk-line.ts';
 import { createBulkResults } from './bulk-results.ts';
+import { createBulkRoom } from './bulk-room.ts';
 import { resultOf } from './job-request.ts';
 import { jobVerdict } from './job-verdict.ts';
 import type { OwnedModel } from './owned-model.ts';
@@ -14,13 +16,19 @@ import type { OwnedModel } from './owned-model.ts';
 const LATER_MS = 500;
 /** Before another attempt of a line that failed, times the attempts made. */
 const AGAIN_MS = 200;
-/** Text of lines that run at a time. */
+/** Blobs that Redis did not give are asked for again after this. */
+const BLOBS_AGAIN_MS = 500;
+/** Text, and blobs, of lines that run at a time. */
 const RUNNING_BYTES_MAX = 16_777_216;
+
+const NO_BLOBS: JobBlobs = new Map();
 
 export interface BulkRunParts {
   readonly clock: Clock;
   readonly log: Log;
-  readonly store: BulkStore;
+  readonly store: Pick<BulkStore, 'chunk' | 'settle' | 'end' | 'clear' | 'memory'>;
+  /** Where blobs are that lines name. */
+  readonly payloads: Pick<JobPayloads, 'read'>;
   readonly model: OwnedModel;
   readonly record: BulkRecord;
   readonly caller: Pick<Caller, 'infer' | 'inferStream'>;
@@ -47,7 +55,7 @@ type LineEnd =
  * is begun in a turn of the event loop, so that requests that somebody waits for are read and answered in between.
  */
 export function startBulkRun(parts: BulkRunParts): BulkRun {
-  const { clock, log, store, model, record, caller } = parts;
+  const { clock, log, store, payloads, model, record, caller } = parts;
   const ending = new AbortController();
   const { signal } = ending;
   // One for each line.
@@ -56,9 +64,13 @@ export function startBulkRun(parts: BulkRunParts): BulkRun {
   let bytes = 0;
   let lineOver = () => {};
 
+  const common = { clock, log, store, signal, batch: record.id };
+  const chunks = createBulkChunks(common);
+  const space = createBulkRoom(common);
   const results = createBulkResults({
-    ...{ clock, log, store, signal, batch: record.id },
-    written(state) {
+    ...common,
+    written(state, written) {
+      chunks.settled(written);
       if (state !== 'waiting' && state !== 'running') ending.abort();
     },
   });
@@ -112,11 +124,24 @@ export function startBulkRun(parts: BulkRunParts): BulkRun {
     return undefined;
   };
 
-  const runLine = async (line: number, text: string) => {
+  /** Until Redis has answered. */
+  const blobsOf = async (refs: readonly string[]): Promise<JobBlobs> => {
+    while (refs.length > 0 && !signal.aborted) {
+      try {
+        return await payloads.read(refs);
+      } catch (error) {
+        log.debug({ err: error, batch: record.id }, 'blobs of a line, trying again');
+        await pause(clock, BLOBS_AGAIN_MS, signal);
+      }
+    }
+    return NO_BLOBS;
+  };
+
+  const runLine = async (line: number, parsed: ParsedLine, blobs: JobBlobs, size: number) => {
     running++;
-    bytes += text.length;
+    bytes += size;
     try {
-      const read = readLine(model, text);
+      const read = parsed.ok ? readLine(model, parsed.given, blobs) : parsed.read;
       const end = read.ok ? await outcomeOf(read.decoded) : read;
       if (end === undefined) return;
       const { decoupled } = model.signature;
@@ -124,20 +149,36 @@ export function startBulkRun(parts: BulkRunParts): BulkRun {
       else results.add(lineFailed(line, read.customId, end.error));
     } finally {
       running--;
-      bytes -= text.length;
+      bytes -= size;
       lineOver();
     }
+  };
+
+  /** With the results that it has by then; what runs is cancelled. */
+  const fail = async ({ code, message }: ErrorInfo) => {
+    await results.flushed();
+    await store.end(record.id, 'failed', { code, message });
+    ending.abort();
   };
 
   /** Lines of a chunk; false where there is none. */
   const runChunk = async (number: number): Promise<boolean> => {
     const chunk = await store.chunk(record.id, number);
     if (chunk === undefined) return false;
+    chunks.begun(number, chunk);
     for (const [index, text] of chunk.lines.entries()) {
       if (chunk.done[index] === true) continue;
       await room();
+      const refusal = await space.refusal();
+      if (refusal !== undefined) await fail(refusal);
       if (signal.aborted) return false;
-      runLine(chunk.from + index, text).catch((error) => log.error({ err: error, batch: record.id }, 'line not run'));
+      const parsed = parseLine(text);
+      const blobs = parsed.ok ? await blobsOf(parsed.refs) : NO_BLOBS;
+      if (signal.aborted) return false;
+      const size = text.length + sizeOf(blobs);
+      runLine(chunk.from + index, parsed, blobs, size).catch((error) =>
+        log.error({ err: error, batch: record.id }, 'line not run'),
+      );
       await nextTurn();
     }
     return true;
@@ -167,4 +208,10 @@ export function startBulkRun(parts: BulkRunParts): BulkRun {
     stop: () => ending.abort(),
     ended: run(),
   };
+}
+
+function sizeOf(blobs: JobBlobs): number {
+  let bytes = 0;
+  for (const data of blobs.values()) bytes += data.byteLength;
+  return bytes;
 }

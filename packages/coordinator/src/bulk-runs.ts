@@ -1,6 +1,13 @@
 import type { Caller } from '@nereid/caller';
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import { type BulkRecord, type BulkStore, parsePublicJobId, type Timing } from '@nereid/transport';
+import {
+  type BulkRecord,
+  type BulkStore,
+  type JobPayloads,
+  type JobQueues,
+  parsePublicJobId,
+  type Timing,
+} from '@nereid/transport';
 import { createBulkCalls } from './bulk-calls.ts';
 import { type BulkRun, startBulkRun } from './bulk-run.ts';
 import type { EnsembleCallsParts } from './ensemble-calls.ts';
@@ -10,6 +17,7 @@ export interface BulkRunsParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly store: BulkStore;
+  readonly payloads: Pick<JobPayloads, 'read'>;
   readonly models: ReadonlyMap<string, OwnedModel>;
   /** Whole answers come to it. */
   readonly caller: () => Pick<Caller, 'infer' | 'inferStream'>;
@@ -42,14 +50,18 @@ interface Running {
 
 /** With a caller of their own; undefined where no batches are kept. */
 export function openBulkRuns(
-  parts: Omit<EnsembleCallsParts, 'timing'> & { readonly bulk?: BulkStore | undefined; readonly timing?: Timing },
+  parts: Omit<EnsembleCallsParts, 'timing'> & {
+    readonly bulk?: BulkStore | undefined;
+    readonly jobs?: Pick<JobQueues, 'payloads'> | undefined;
+    readonly timing?: Timing;
+  },
   models: ReadonlyMap<string, OwnedModel>,
   stopping: () => boolean,
 ): BulkRuns | undefined {
-  const { bulk: store, clock, log } = parts;
-  if (store === undefined) return undefined;
+  const { bulk: store, jobs, clock, log } = parts;
+  if (store === undefined || jobs === undefined) return undefined;
   const calls = createBulkCalls({ ...parts, timing: parts.timing });
-  const runs = createBulkRuns({ clock, log, store, models, caller: calls.caller, stopping });
+  const runs = createBulkRuns({ clock, log, store, payloads: jobs.payloads, models, caller: calls.caller, stopping });
   return {
     get running() {
       return runs.running;
@@ -61,7 +73,7 @@ export function openBulkRuns(
   };
 }
 
-export function createBulkRuns({ clock, log, store, models, caller, stopping }: BulkRunsParts): BulkRuns {
+export function createBulkRuns({ clock, log, store, payloads, models, caller, stopping }: BulkRunsParts): BulkRuns {
   /** By model. */
   const runs = new Map<string, Running>();
   let timer: Timer | undefined;
@@ -73,7 +85,7 @@ export function createBulkRuns({ clock, log, store, models, caller, stopping }: 
 
   const start = (model: OwnedModel, record: BulkRecord) => {
     const run = startBulkRun({
-      ...{ clock, log, store, model, record },
+      ...{ clock, log, store, payloads, model, record },
       caller: caller(),
       window: () => windowOf(model),
     });

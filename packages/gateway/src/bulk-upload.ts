@@ -1,26 +1,54 @@
 import { isUtf8 } from 'node:buffer';
 import { LIMITS } from '@nereid/config';
-import type { ErrorInfo } from '@nereid/protocol';
+import { type ErrorInfo, REDIS_FULL } from '@nereid/protocol';
 import type { BulkStore, NewBulk } from '@nereid/transport';
 import type { SubmittedBulk } from './bulk.ts';
+import type { JobAdmission } from './job-admission.ts';
 
 /** Lines that are put down together: as many as an owner reads at a time. */
 const CHUNK_LINES_MAX = 256;
 const CHUNK_BYTES_MAX = 262_144;
 
 const TOO_LARGE = 413;
-const TOO_MANY_REQUESTS = 429;
+/** Of a file that is refused no more is read. */
+const DISCARD_BYTES_MAX = 2 * LIMITS.bulk_bytes_max;
 const NEWLINE = 0x0a;
 const BOM = '\ufeff';
 
 type Refused = Extract<SubmittedBulk, { readonly ok: false }>;
 
+export interface BulkFile {
+  /** So many at least; 0 where nothing is known. */
+  readonly bytes: number;
+  readonly parts: AsyncIterable<Uint8Array>;
+}
+
+export interface UploadParts {
+  readonly store: Pick<BulkStore, 'open' | 'put' | 'commit' | 'remove'>;
+  readonly admission: JobAdmission;
+}
+
 /**
  * Puts the lines of a batch into Redis as they come, so that a gateway holds one chunk of each upload, and commits it once
- * all are there. What goes wrong before leaves nothing that anybody sees, and is forgotten in ten minutes.
+ * all are there. Redis is to have room for the whole file before any of it is read, and for each chunk before that is written.
+ * What goes wrong before the commit leaves nothing that anybody sees.
  */
-export async function uploadLines(
-  store: BulkStore,
+export async function uploadLines(parts: UploadParts, batch: NewBulk, file: BulkFile): Promise<SubmittedBulk> {
+  if (file.bytes > LIMITS.bulk_bytes_max) return fileTooLarge();
+  const error = await parts.admission.outlook(file.bytes);
+  if (error !== undefined) return { ok: false, error };
+  let submitted: SubmittedBulk | undefined;
+  try {
+    submitted = await readLines(parts, batch, file.parts);
+    return submitted;
+  } finally {
+    // Its room is for others at once; where Redis does not answer, it is forgotten in ten minutes.
+    if (submitted?.ok !== true) await parts.store.remove(batch.id).catch(() => {});
+  }
+}
+
+async function readLines(
+  { store, admission }: UploadParts,
   batch: NewBulk,
   bytes: AsyncIterable<Uint8Array>,
 ): Promise<SubmittedBulk> {
@@ -32,6 +60,8 @@ export async function uploadLines(
 
   const put = async (): Promise<Refused | undefined> => {
     if (chunk.length === 0) return undefined;
+    const error = await admission.refusal(chunkBytes);
+    if (error !== undefined) return { ok: false, error };
     const done = await store.put(batch.id, chunks++, count - chunk.length, chunk);
     chunk = [];
     chunkBytes = 0;
@@ -85,8 +115,9 @@ async function* linesOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Line> 
   };
 
   for await (const part of bytes) {
-    if (over) continue;
     total += part.byteLength;
+    if (over && total > DISCARD_BYTES_MAX) return;
+    if (over) continue;
     let from = 0;
     for (let at = part.indexOf(NEWLINE); at >= 0 && !over; at = part.indexOf(NEWLINE, from)) {
       const line =
@@ -101,7 +132,7 @@ async function* linesOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Line> 
     heldBytes += rest.byteLength;
     const refused =
       total > LIMITS.bulk_bytes_max
-        ? tooLarge(`a batch has up to ${LIMITS.bulk_bytes_max} bytes; send the others as another one`)
+        ? fileTooLarge()
         : heldBytes > LIMITS.bulk_line_bytes_max
           ? longLine(number + 1)
           : undefined;
@@ -112,6 +143,10 @@ async function* linesOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Line> 
   }
   const line = over || heldBytes === 0 ? undefined : lineOf(new Uint8Array(0));
   if (line !== undefined) yield line;
+}
+
+function fileTooLarge(): Refused {
+  return tooLarge(`a batch has up to ${LIMITS.bulk_bytes_max} bytes; send the others as another one`);
 }
 
 function longLine(number: number): Refused {
@@ -129,7 +164,12 @@ function tooLarge(message: string): Refused {
 function notPut(why: 'gone' | 'full'): Refused {
   const error: ErrorInfo =
     why === 'full'
-      ? { code: 'UNAVAILABLE', message: 'Redis is full: come again once results have run out, or delete some' }
+      ? {
+          code: 'UNAVAILABLE',
+          message:
+            'Redis has no memory left (maxmemory): send the file again once jobs have ended or results have expired',
+          reason: REDIS_FULL,
+        }
       : { code: 'UNAVAILABLE', message: 'the upload was forgotten before its end: send it again' };
-  return why === 'full' ? { ok: false, error, status: TOO_MANY_REQUESTS } : { ok: false, error };
+  return { ok: false, error };
 }

@@ -6,17 +6,20 @@ import {
   type BulkRecord,
   type BulkStore,
   type Directory,
+  type JobPayloads,
   type LineResult,
+  type NewBulk,
   newJobId,
   publicJobId,
 } from '@nereid/transport';
-import { uploadLines } from './bulk-upload.ts';
+import { type BulkFile, uploadLines } from './bulk-upload.ts';
 import type { Jobs } from './jobs.ts';
 
 export interface BulkParts {
   readonly store: BulkStore;
   readonly directory: Directory<ModelRecord>;
-  readonly jobs: Pick<Jobs, 'model'>;
+  readonly jobs: Pick<Jobs, 'model' | 'admission'>;
+  readonly payloads: Pick<JobPayloads, 'open'>;
   readonly clock: Clock;
 }
 
@@ -39,7 +42,9 @@ export interface Bulk {
   /** Why no batch can be taken for the model; undefined where one can. Also while no worker holds it. */
   refusal(model: string, version: string): ErrorInfo | undefined;
   /** Takes the lines as they come; resolves once Redis has them all. */
-  submit(model: string, version: string, lines: AsyncIterable<Uint8Array>, wishes: BulkWishes): Promise<SubmittedBulk>;
+  submit(model: string, version: string, file: BulkFile, wishes: BulkWishes): Promise<SubmittedBulk>;
+  /** A file that was put as a blob; undefined where it is not there. */
+  blobFile(ref: string): Promise<BulkFile | undefined>;
   /** Waits so long for its end. */
   find(id: string, waitMs: number, signal?: AbortSignal): Promise<BulkRecord | undefined>;
   page(model: string, after: string, limit: number): ReturnType<BulkStore['page']>;
@@ -54,7 +59,7 @@ export function isOver({ state }: BulkRecord): boolean {
   return BULK_ENDS.some((end) => end === state);
 }
 
-export function createBulk({ store, directory, jobs, clock }: BulkParts): Bulk {
+export function createBulk({ store, directory, jobs, payloads, clock }: BulkParts): Bulk {
   const find = async (id: string): Promise<BulkRecord | undefined> => {
     const record = await store.find(id);
     if (record === undefined || isOver(record)) return record;
@@ -76,12 +81,14 @@ export function createBulk({ store, directory, jobs, clock }: BulkParts): Bulk {
         return unsupported(`model '${name}' keeps sequences, whose steps are no lines of a batch: send each as a job`);
       return undefined;
     },
-    async submit(model, version, lines, { deadlineMs, attempts, resultTtlS: ttlS }) {
+    blobFile: payloads.open,
+    async submit(model, version, file, { deadlineMs, attempts, resultTtlS: ttlS }) {
       if ((await store.active()).length >= LIMITS.bulk_active_max) return { ok: false, ...TOO_MANY };
       const createdMs = clock.wallMs();
       const id = publicJobId(model, newJobId(createdMs));
       const untilMs = deadlineMs === 0 ? 0 : createdMs + deadlineMs;
-      return uploadLines(store, { id, model, version, createdMs, deadlineMs: untilMs, ttlS, attempts }, lines);
+      const batch: NewBulk = { id, model, version, createdMs, deadlineMs: untilMs, ttlS, attempts };
+      return uploadLines({ store, admission: jobs.admission }, batch, file);
     },
     async find(id, waitMs, signal) {
       const untilUs = clock.nowUs() + waitMs * 1000;

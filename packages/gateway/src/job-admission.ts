@@ -2,10 +2,12 @@ import { type ErrorInfo, REDIS_FULL } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import type { JobQueues } from '@nereid/transport';
 
-/** Whether there is room for one more job in Redis. */
+/** Whether there is room for one more job, or for lines of a batch, in Redis. */
 export interface JobAdmission {
   /** Undefined where a job with that much data may be added, which then counts; else why not. Never rejects. */
   refusal(bytes: number): Promise<ErrorInfo | undefined>;
+  /** As `refusal`, of what is still to come: nothing counts. */
+  outlook(bytes: number): Promise<ErrorInfo | undefined>;
 }
 
 /** Beyond this share of `maxmemory` no job is taken: the rest is for the results of those that are accepted. */
@@ -40,21 +42,31 @@ export function createJobAdmission(queues: Pick<JobQueues, 'memory' | 'url'>, cl
     }
   };
 
+  /** What so much data would take; undefined where nobody knows of what. */
+  const judge = async (bytes: number): Promise<ErrorInfo | number | undefined> => {
+    if (clock.nowUs() - lookedUs >= LOOK_MS * 1000) {
+      looking ??= look().finally(() => {
+        looking = undefined;
+      });
+    }
+    // Nobody adds by a figure of long ago.
+    await looking;
+    if (known === undefined) return undefined;
+    const size = bytes * BYTES_PER_BYTE + JOB_BYTES;
+    const { used, max } = known;
+    return used + added + size > max * ADMIT_SHARE ? tooFull(queues.url, used, max) : size;
+  };
+
   return {
     async refusal(bytes) {
-      if (clock.nowUs() - lookedUs >= LOOK_MS * 1000) {
-        looking ??= look().finally(() => {
-          looking = undefined;
-        });
-      }
-      // Nobody adds by a figure of long ago.
-      await looking;
-      if (known === undefined) return undefined;
-      const size = bytes * BYTES_PER_BYTE + JOB_BYTES;
-      const { used, max } = known;
-      if (used + added + size > max * ADMIT_SHARE) return tooFull(queues.url, used, max);
-      added += size;
+      const verdict = await judge(bytes);
+      if (typeof verdict !== 'number') return verdict;
+      added += verdict;
       return undefined;
+    },
+    async outlook(bytes) {
+      const verdict = await judge(bytes);
+      return typeof verdict === 'number' ? undefined : verdict;
     },
   };
 }
@@ -63,7 +75,7 @@ function tooFull(url: string, used: number, max: number): ErrorInfo {
   const share = Math.floor((used / max) * 100);
   return {
     code: 'UNAVAILABLE',
-    message: `Redis at ${url} uses ${share} % of its maxmemory, and takes no job that would bring it above ${ADMIT_SHARE * 100} %: wait until jobs have ended or results have expired`,
+    message: `Redis at ${url} uses ${share} % of its maxmemory, and takes nothing that would bring it above ${ADMIT_SHARE * 100} %: wait until jobs have ended or results have expired`,
     reason: REDIS_FULL,
   };
 }

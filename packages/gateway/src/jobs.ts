@@ -31,7 +31,7 @@ import {
   type StoredJob,
 } from '@nereid/transport';
 import type { Gateway } from './gateway.ts';
-import { createJobAdmission } from './job-admission.ts';
+import { createJobAdmission, type JobAdmission } from './job-admission.ts';
 import { createJobEnds, type JobEnds } from './job-ends.ts';
 import { createJobLetters, type JobLetters } from './job-letters.ts';
 import { createJobPages, type JobPage, type JobPageQuery } from './job-pages.ts';
@@ -140,6 +140,8 @@ export interface Jobs extends JobEnds {
   /** How many waiting jobs would be taken before it, undefined where that is not known. */
   place(job: StoredJob): Promise<number | undefined>;
   result(publicId: string, waitMs: number, signal?: AbortSignal): Promise<JobResult>;
+  /** Whether Redis has room for more. */
+  readonly admission: JobAdmission;
   /** What follows the ends of jobs. */
   readonly letters: JobLetters;
   readonly webhooks: JobWebhooks;
@@ -203,6 +205,7 @@ export function createJobs(parts: JobsParts): Jobs {
       const known = parsePublicJobId(publicId);
       return known === undefined ? [] : queues.notes(known.model, known.id);
     },
+    admission,
     letters: createJobLetters({ queues, directory }),
     webhooks: createJobWebhooks(queues),
     expiry,

@@ -173,7 +173,11 @@ export async function addHttp(
   const { clock, log, directory } = shared;
   const webhooks = webhookRules(webhooksOf(options));
   const jobs = queues === undefined ? undefined : createJobs({ queues, directory, clock, gateway, webhooks });
-  const bulk = jobs === undefined || store === undefined ? undefined : createBulk({ store, directory, jobs, clock });
+  const payloads = queues?.payloads;
+  const bulk =
+    jobs === undefined || payloads === undefined || store === undefined
+      ? undefined
+      : createBulk({ store, directory, jobs, payloads, clock });
   const board =
     queues === undefined || http.bullBoard !== true
       ? undefined

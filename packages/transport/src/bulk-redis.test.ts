@@ -52,6 +52,8 @@ describe('a batch', () => {
     expect(await bulk.open(batch)).toBe('put');
     expect(await bulk.put(batch.id, 0, 0, lines(2))).toBe('put');
     expect(await bulk.find(batch.id)).toBeUndefined();
+    // Looking for it does not make it forgotten.
+    expect((await bulk.page('m', '', 10)).batches).toEqual([]);
     expect(await bulk.commit(batch.id, 2)).toMatchObject({
       state: 'waiting',
       lines: 2,
@@ -60,6 +62,7 @@ describe('a batch', () => {
       ...batch,
     });
     expect(await bulk.commit(batch.id, 2)).toMatchObject({ state: 'waiting' });
+    expect((await bulk.page('m', '', 10)).batches).toHaveLength(1);
     expect(await bulk.active()).toEqual([batch.id]);
     expect(await bulk.chunk(batch.id, 0)).toEqual({ from: 0, lines: lines(2), done: [false, false] });
     expect(await bulk.chunk(batch.id, 1)).toBeUndefined();
@@ -102,6 +105,44 @@ describe('a batch', () => {
     const left = await client.call('KEYS', `b${prefixes}:bulk:*`);
     expect(left).toHaveLength(2);
     for (const key of left as string[]) expect(await client.ttl(key)).toBeGreaterThan(70);
+  });
+
+  test('gives lines back whose chunk is through, and the chunks behind it stay', async () => {
+    const bulk = store();
+    const id = await uploaded(bulk);
+    await bulk.clear(id, 0);
+    await bulk.clear(id, 5);
+    expect(await bulk.chunk(id, 0)).toEqual({ from: 0, lines: [], done: [] });
+    expect((await bulk.chunk(id, 1))?.lines).toEqual(lines(3, 7));
+    expect(await bulk.chunk(id, 5)).toBeUndefined();
+  });
+
+  test('that has failed says why', async () => {
+    const bulk = store();
+    const id = await uploaded(bulk);
+    const error = { code: 'UNAVAILABLE', message: 'no room' } as const;
+    expect(await bulk.end(id, 'failed', error)).toBe('failed');
+    expect(await bulk.find(id)).toMatchObject({ state: 'failed', error });
+  });
+
+  test('that is accepted ends, with all its results, in a Redis that is full', async () => {
+    const bulk = store();
+    const id = await uploaded(bulk);
+    const other = newBulk();
+    await bulk.open(other);
+    const { client } = lane.admin;
+    await client.call('CONFIG', 'SET', 'maxmemory', '1');
+    try {
+      expect(await bulk.put(other.id, 0, 0, lines(1))).toBe('full');
+      expect(await bulk.open(newBulk())).toBe('full');
+      const results = lines(10).map((_, line) => result(line));
+      expect(await bulk.settle(id, results.slice(0, 7))).toBe('running');
+      await bulk.clear(id, 0);
+      expect(await bulk.settle(id, results)).toBe('completed');
+      expect(await bulk.results(id, 0, 10)).toEqual(results);
+    } finally {
+      await client.call('CONFIG', 'SET', 'maxmemory', '0');
+    }
   });
 
   test('that was never uploaded in full, or is removed, is nowhere', async () => {

@@ -5,6 +5,7 @@ import { bulkScripts } from './bulk-scripts.ts';
 import { parsePublicJobId } from './jobs-names.ts';
 import { isOutOfMemory, type RedisConnector } from './redis-connection.ts';
 import { redisKeys } from './redis-keys.ts';
+import { redisMemory } from './redis-memory.ts';
 import { createSyncedWrites } from './synced-writes.ts';
 
 /** How long an answer of Redis is waited for. */
@@ -34,6 +35,8 @@ export function createBulkStore({ connector, prefix, clock, waitsForDisk }: Bulk
   const committed = waitsForDisk ? connector.connect('bulk-commit') : connection;
   const committing = waitsForDisk ? bulkScripts(committed.client) : scripts;
   const synced = waitsForDisk ? createSyncedWrites(committed) : undefined;
+  const safely = <T>(write: () => Promise<T>): Promise<T> =>
+    ask(() => (synced === undefined ? write() : synced.run(write)), committed);
 
   const ask = async <T>(question: () => Promise<T>, by = connection): Promise<T> => {
     try {
@@ -67,28 +70,30 @@ export function createBulkStore({ connector, prefix, clock, waitsForDisk }: Bulk
       });
       if (opened !== 'put') return opened;
       // Before it is told to anybody: who finds it is not there any more, forgets it.
-      return write(() => client.zadd(keys.bulkActive(ALL), batch.createdMs, batch.id).then(() => 1));
+      return write(async () => {
+        await client.zadd(keys.bulkActive(ALL), batch.createdMs, batch.id);
+        // By their ids, which begin with their time.
+        await client.zadd(keys.bulkKnown(batch.model), 0, batch.id);
+      });
     },
     put: (id, chunk, from, lines) =>
       write(() =>
         scripts.put([keys.bulk(id), keys.bulkLines(id)], [UPLOAD_TTL_S, chunk, `${from}\n${lines.join('\n')}`]),
       ),
     async commit(id, lines) {
-      const { model } = parsePublicJobId(id) ?? { model: '' };
-      const commit = () => committing.commit([keys.bulk(id), keys.bulkLines(id)], [lines]);
-      const done = await ask(() => (synced === undefined ? commit() : synced.run(commit)), committed);
-      if (done === 0) return undefined;
-      // By their ids, which begin with their time.
-      await ask(() => client.zadd(keys.bulkKnown(model), 0, id));
-      return find(id);
+      const done = await safely(() => committing.commit([keys.bulk(id), keys.bulkLines(id)], [lines]));
+      return done === 0 ? undefined : find(id);
     },
     find,
     async page(model, after, limit) {
       const from = after === '' ? '+' : `(${after}`;
       const ids = await ask(() => client.zrevrangebylex(keys.bulkKnown(model), from, '-', 'LIMIT', 0, limit));
       const found = await Promise.all(ids.map(find));
-      const gone = ids.filter((_, index) => found[index] === undefined);
-      if (gone.length > 0) await ask(() => client.zrem(keys.bulkKnown(model), ...gone));
+      for (const [index, id] of ids.entries()) {
+        // One that is still uploaded comes later.
+        const isGone = found[index] === undefined && (await ask(() => client.exists(keys.bulk(id)))) === 0;
+        if (isGone) await ask(() => client.zrem(keys.bulkKnown(model), id));
+      }
       const batches = found.filter((record) => record !== undefined);
       return { batches, next: ids.length < limit ? '' : (ids.at(-1) ?? '') };
     },
@@ -98,13 +103,18 @@ export function createBulkStore({ connector, prefix, clock, waitsForDisk }: Bulk
       const text = await ask(() => client.hget(keys.bulkLines(id), String(chunk)));
       if (text === null) return undefined;
       const [from = '0', ...lines] = text.split('\n');
+      if (lines.length === 0) return { from: 0, lines, done: [] };
       return chunkOf(Number(from), lines, await doneFrom(id, Number(from), lines.length));
     },
     async settle(id, results) {
       const args = results.flatMap(({ line, ok, text }) => [line, ok ? 'completed' : 'failed', text]);
       return stateOf(await ask(() => scripts.settle(ofBatch(id), [now(), ...args])));
     },
-    end: async (id, how) => stateOf(await ask(() => scripts.end(ofBatch(id), [now(), how]))),
+    async end(id, how, error) {
+      const args = error === undefined ? [now(), how] : [now(), how, JSON.stringify(error)];
+      return stateOf(await safely(() => committing.end(ofBatch(id), args)));
+    },
+    clear: async (id, chunk) => void (await ask(() => scripts.clear([keys.bulkLines(id)], [chunk]))),
     async results(id, from, count) {
       const lines = Array.from({ length: count }, (_, index) => from + index);
       if (lines.length === 0) return [];
@@ -117,9 +127,11 @@ export function createBulkStore({ connector, prefix, clock, waitsForDisk }: Bulk
       const { model } = parsePublicJobId(id) ?? { model: '' };
       await ask(async () => {
         await client.unlink(...ofBatch(id));
+        await client.zrem(keys.bulkActive(ALL), id);
         await client.zrem(keys.bulkKnown(model), id);
       });
     },
+    memory: () => ask(() => redisMemory(client)),
     close() {
       connection.close();
       committed.close();
@@ -170,6 +182,7 @@ function recordOf(id: string, fields: Readonly<Record<string, string>>): BulkRec
     deadlineMs: number('deadline'),
     ttlS: number('ttl'),
     attempts: number('attempts'),
+    error: fields.error === undefined ? undefined : (JSON.parse(fields.error) as BulkRecord['error']),
   };
 }
 

@@ -38,15 +38,26 @@ if completed + failed >= tonumber(redis.call('HGET', KEYS[1], 'count')) then ret
 return 'running'
 `;
 
-/** KEYS: as above; ARGV: now, the state that it ends in. */
+/** KEYS: as above; ARGV: now, the state that it ends in, why where it failed. */
 const END = `${ALLOW_OOM}${FINISH}
 local state = redis.call('HGET', KEYS[1], 'state')
-if state ~= 'waiting' and state ~= 'running' then return state end
+if state ~= 'waiting' and state ~= 'running' then
+  -- Written each time, since who ends it may wait for the disk.
+  if state and state ~= 'uploading' then redis.call('HSET', KEYS[1], 'state', state) end
+  return state
+end
+if ARGV[3] then redis.call('HSET', KEYS[1], 'error', ARGV[3]) end
 return finish(ARGV[2], ARGV[1])
 `;
 
+/** KEYS: lines; ARGV: number of the chunk, which stays so that those behind it are found. */
+const CLEAR = `${ALLOW_OOM}
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then redis.call('HSET', KEYS[1], ARGV[1], '') end
+return 1
+`;
+
 /** KEYS: record, lines; ARGV: how many lines. Answers 1, or 0 where the upload was forgotten. Harmless to repeat. */
-const COMMIT = `
+const COMMIT = `${ALLOW_OOM}
 local state = redis.call('HGET', KEYS[1], 'state')
 if not state then return 0 end
 -- Written each time, since who commits may wait for the disk.
@@ -72,6 +83,7 @@ export interface BulkScripts {
   readonly commit: RedisScript;
   readonly settle: RedisScript;
   readonly end: RedisScript;
+  readonly clear: RedisScript;
 }
 
 export function bulkScripts(client: RedisClient): BulkScripts {
@@ -80,5 +92,6 @@ export function bulkScripts(client: RedisClient): BulkScripts {
     commit: defineScript(client, 'nereidBulkCommit', COMMIT, 2),
     settle: defineScript(client, 'nereidBulkSettle', SETTLE, 4),
     end: defineScript(client, 'nereidBulkEnd', END, 4),
+    clear: defineScript(client, 'nereidBulkClear', CLEAR, 1),
   };
 }

@@ -1,14 +1,18 @@
+import type { ErrorInfo } from '@nereid/protocol';
+import type { RedisMemory } from './redis-memory.ts';
+
 /**
  * Bulk work outlives its senders: a *batch* is a file of requests for one model, a line each, in Redis with its record.
  * Its record is *uploading* until every line is there, which nobody sees; *waiting* until an owner of the model has the
- * first result of it; *running* until each line has one; then *completed*. It ends earlier as *cancelled* or *expired*,
- * with the results that there are by then. Whoever ends it removes its lines in the same step; no result comes after.
+ * first result of it; *running* until each line has one; then *completed*. It ends earlier as *cancelled*, *expired* or,
+ * where there is no room for its results, *failed*, with the results that there are by then. Whoever ends it removes its
+ * lines in the same step; no result comes after. Before, a chunk's lines go once each of them has its result.
  *
  * A line has one result, the first that is written. Who runs lines after another's death goes on with those that have
  * none, so a line may be executed twice.
  */
 
-export const BULK_ENDS = ['completed', 'cancelled', 'expired'] as const;
+export const BULK_ENDS = ['completed', 'cancelled', 'expired', 'failed'] as const;
 export type BulkEnd = (typeof BULK_ENDS)[number];
 export type BulkState = 'uploading' | 'waiting' | 'running' | BulkEnd;
 
@@ -32,6 +36,8 @@ export interface BulkRecord {
   readonly ttlS: number;
   /** How often a line is tried that fails. */
   readonly attempts: number;
+  /** Why it failed. */
+  readonly error: Pick<ErrorInfo, 'code' | 'message'> | undefined;
 }
 
 export type NewBulk = Pick<BulkRecord, 'id' | 'model' | 'version' | 'createdMs' | 'deadlineMs' | 'ttlS' | 'attempts'>;
@@ -78,10 +84,14 @@ export interface BulkStore {
   /** Writes the results of lines that have none; the last one ends the batch. Its state then; undefined where it is gone. */
   settle(id: string, results: readonly LineResult[]): Promise<BulkState | undefined>;
   /** Ends it, if it is not over. Its state then; undefined where it is gone. */
-  end(id: string, how: BulkEnd): Promise<BulkState | undefined>;
+  end(id: string, how: BulkEnd, error?: BulkRecord['error']): Promise<BulkState | undefined>;
+  /** Each line of the chunk has its result: it has none from now on. */
+  clear(id: string, chunk: number): Promise<void>;
   /** Results of so many lines from that one on. */
   results(id: string, from: number, count: number): Promise<readonly LineResult[]>;
-  /** Everything of a batch that is over. */
+  /** Everything of a batch that is over, or of an upload. */
   remove(id: string): Promise<void>;
+  /** See JobQueues. */
+  memory(): Promise<RedisMemory | undefined>;
   close(): void;
 }

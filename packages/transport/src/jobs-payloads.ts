@@ -5,7 +5,7 @@
  * gone is swept away (jobs-payload-sweep.ts).
  */
 import { randomBytes } from 'node:crypto';
-import type { JobBlobs } from '@nereid/protocol';
+import { type JobBlobs, NereidError } from '@nereid/protocol';
 import { newJobId, publicJobId } from './jobs-names.ts';
 import type { RedisClient, RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
@@ -22,6 +22,8 @@ export interface JobPayloads {
   put(data: Uint8Array, ttlS: number, nowMs: number): Promise<string>;
   /** Those that are there. */
   read(refs: readonly string[]): Promise<JobBlobs>;
+  /** One that is large, part by part; undefined where it is not there. Reading it rejects with NOT_FOUND where it goes meanwhile. */
+  open(ref: string): Promise<OpenedPayload | undefined>;
   /** Reads what a job names, for its run; its own ones have no end to their time (any more). */
   take(model: string, id: string, refs: readonly string[]): Promise<JobBlobs>;
   /** Those of the job among them have no end to their time any more; false where one is gone. */
@@ -30,6 +32,11 @@ export interface JobPayloads {
   expire(model: string, id: string, refs: readonly string[], ttlS: number): Promise<void>;
   /** Those of the job among them go. */
   remove(model: string, id: string, refs: readonly string[]): Promise<void>;
+}
+
+export interface OpenedPayload {
+  readonly bytes: number;
+  readonly parts: AsyncIterable<Uint8Array>;
 }
 
 export interface JobPayloadsParts {
@@ -43,6 +50,7 @@ export interface JobPayloadsParts {
 /** Of references that no job has. */
 const PUT = 'blob-';
 const UNIQUE_BYTES = 6;
+const PART_BYTES = 1_048_576;
 
 export function createJobPayloads({ connection, keys, ask }: JobPayloadsParts): JobPayloads {
   const on = <T>(command: (client: RedisClient) => Promise<T>): Promise<T> =>
@@ -95,6 +103,19 @@ export function createJobPayloads({ connection, keys, ask }: JobPayloadsParts): 
       return ref;
     },
     read: (refs) => fetchAll(refs, (client, ref) => client.getBuffer(keys.payload(ref))),
+    async open(ref) {
+      const key = keys.payload(ref);
+      const [isThere, bytes] = await on((client) => Promise.all([client.exists(key), client.strlen(key)]));
+      if (isThere === 0) return undefined;
+      const parts = async function* () {
+        for (let at = 0; at < bytes; at += PART_BYTES) {
+          const part = await on((client) => client.getrangeBuffer(key, at, at + PART_BYTES - 1));
+          if (part.byteLength === 0) throw new NereidError('NOT_FOUND', `blob '${ref}' went while it was read`);
+          yield part;
+        }
+      };
+      return { bytes, parts: parts() };
+    },
     take: (model, id, refs) =>
       fetchAll(refs, (client, ref) => {
         const key = keys.payload(ref);

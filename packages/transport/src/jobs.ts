@@ -14,6 +14,7 @@ import type { JobKeys } from './jobs-keys.ts';
 import type { DeadLetters } from './jobs-letters.ts';
 import type { QueueKind } from './jobs-names.ts';
 import type { JobPayloads } from './jobs-payloads.ts';
+import type { RedisMemory } from './redis-memory.ts';
 
 export type JobState = 'waiting' | 'delayed' | 'running' | 'completed' | 'failed';
 
@@ -156,7 +157,7 @@ export interface JobQueues {
   /** Begins to take the model's jobs; the taker is to be closed before the queues. */
   take(model: string, options: TakeOptions): JobTaker;
   /** How much of its memory Redis uses, of the server that is fullest; undefined where it has no limit, or hides it. */
-  memory(): Promise<{ readonly used: number; readonly max: number } | undefined>;
+  memory(): Promise<RedisMemory | undefined>;
   /** Tensors that jobs only name. */
   readonly payloads: JobPayloads;
   /** Jobs that failed for good, set aside. */

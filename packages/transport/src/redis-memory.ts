@@ -1,12 +1,16 @@
 import { Cluster, type Redis } from 'ioredis';
 import { infoFields, isRefusal, type RedisClient } from './redis-connection.ts';
 
+/** In bytes. */
+export interface RedisMemory {
+  readonly used: number;
+  readonly max: number;
+}
+
 /** Of the server that is fullest, in bytes; undefined where none has a limit, or INFO is hidden. */
-export async function redisMemory(
-  client: RedisClient,
-): Promise<{ readonly used: number; readonly max: number } | undefined> {
+export async function redisMemory(client: RedisClient): Promise<RedisMemory | undefined> {
   const servers: readonly Redis[] = client instanceof Cluster ? client.nodes('master') : [client];
-  let fullest: { readonly used: number; readonly max: number } | undefined;
+  let fullest: RedisMemory | undefined;
   for (const text of await Promise.all(servers.map(memoryInfo))) {
     const fields = infoFields(text);
     const used = Number(fields.get('used_memory'));

@@ -1,14 +1,13 @@
 /** Batches over HTTP: a file of requests of one model in, a file of results out. */
 import { once } from 'node:events';
-import type { IncomingMessage } from 'node:http';
-import { createUnzip } from 'node:zlib';
-import { type ErrorInfo, errorInfo, NereidError } from '@nereid/protocol';
+import { type ErrorInfo, NereidError } from '@nereid/protocol';
 import type { BulkRecord } from '@nereid/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Bulk } from '../bulk.ts';
 import { timeText } from '../time-text.ts';
 import { bulkListing, bulkResultsAsked, bulkWishes } from './bulk-asked.ts';
-import { bodyCoding, CODINGS_TAKEN } from './content-coding.ts';
+import { bulkFile, CODING } from './bulk-file.ts';
+import { CODINGS_TAKEN } from './content-coding.ts';
 import { endAfterAnswers } from './current-answer.ts';
 import { sendJson } from './errors.ts';
 import type { InferContext } from './infer.ts';
@@ -25,7 +24,6 @@ export interface BulkContext {
 
 type Context = BulkContext & Pick<InferContext, 'clientSignal' | 'closing' | 'log'>;
 
-const CODING: ErrorInfo = { code: 'UNSUPPORTED', message: 'Unsupported compression type', field: 'Content-Encoding' };
 /** Lines whose results are read at a time. */
 const PAGE_LINES = 256;
 
@@ -40,13 +38,13 @@ export function submitBulk(context: Context, request: FastifyRequest, reply: Fas
       return;
     }
     const wishes = bulkWishes(request.headers);
-    const bytes = bodyOf(request.raw);
-    if (bytes === undefined) {
+    const file = await bulkFile(request.raw, bulk);
+    if (file === undefined) {
       reply.header('Accept-Encoding', CODINGS_TAKEN);
       refuse(context, reply, CODING);
       return;
     }
-    const submitted = await bulk.submit(name, version, bytes, wishes).finally(() => request.raw.resume());
+    const submitted = await bulk.submit(name, version, file, wishes).finally(() => request.raw.resume());
     if (!submitted.ok) {
       refuse(context, reply, submitted.error, submitted.status);
       return;
@@ -142,34 +140,6 @@ function idOf(request: FastifyRequest): string {
   return (request.params as { readonly batch: string }).batch;
 }
 
-/** Undefined for a coding that is not taken. */
-function bodyOf(raw: IncomingMessage): AsyncIterable<Uint8Array> | undefined {
-  const coding = bodyCoding(raw.headers['content-encoding']);
-  if (coding === undefined) return undefined;
-  return coding === 'identity' ? read(raw) : inflated(raw);
-}
-
-/** Who stops reading has still to answer on its connection. */
-function read(raw: IncomingMessage): AsyncIterable<Uint8Array> {
-  return { [Symbol.asyncIterator]: () => raw.iterator({ destroyOnReturn: false }) };
-}
-
-async function* inflated(raw: IncomingMessage): AsyncGenerator<Uint8Array> {
-  const unzip = createUnzip();
-  raw.once('error', (error) => unzip.destroy(error));
-  try {
-    yield* raw.pipe(unzip) as AsyncIterable<Uint8Array>;
-  } catch (cause) {
-    throw new NereidError(
-      'INVALID_ARG',
-      `the body is not what its Content-Encoding says: ${errorInfo(cause).message}`,
-      {
-        field: 'Content-Encoding',
-      },
-    );
-  }
-}
-
 function isRead(raw: FastifyReply['raw'], left: AbortSignal): Promise<boolean> {
   return once(raw, 'drain', { signal: left }).then(
     () => true,
@@ -204,6 +174,7 @@ function bulkJson(record: BulkRecord) {
     request_counts: { total: lines, completed, failed },
     attempts_max: record.attempts,
     deadline_at: timeText(record.deadlineMs === 0 ? undefined : record.deadlineMs),
+    error: record.error,
     results_url: `${bulkUrl(record)}/results`,
     expires_at: timeText(finishedMs === undefined ? undefined : finishedMs + ttlS * 1000),
   };

@@ -19,7 +19,7 @@ const batch: Schema = {
     id: { type: 'string' },
     model_name: { type: 'string' },
     model_version: { type: 'string' },
-    state: { enum: ['waiting', 'running', 'completed', 'cancelled', 'expired'] },
+    state: { enum: ['waiting', 'running', 'completed', 'cancelled', 'expired', 'failed'] },
     created_at: time,
     started_at: time,
     finished_at: time,
@@ -27,6 +27,7 @@ const batch: Schema = {
     expires_at: time,
     request_counts: { type: 'object', properties: { total: number, completed: number, failed: number } },
     attempts_max: number,
+    error: { type: 'object', properties: { code: { type: 'string' }, message: { type: 'string' } } },
     results_url: { type: 'string' },
   },
 };
@@ -35,6 +36,14 @@ const wait = asked(
   { type: 'string', pattern: '^[0-9]{1,9}(ms|s)?$' },
   'How long to wait for the end, like 30s.',
 );
+const inputBlob: Schema = {
+  type: 'object',
+  required: ['input_blob'],
+  description: 'A file that was put by `POST /v2/blobs`.',
+  properties: {
+    input_blob: { type: 'object', required: ['ref'], properties: { ref: { type: 'string' }, byte_size: number } },
+  },
+};
 const failure = JOB_ERROR_RESPONSE;
 const lines: Schema = { 'application/x-ndjson': {} };
 
@@ -47,7 +56,10 @@ export const BULK_ROUTES: readonly GeneralRoute[] = [
       tag: BATCHES,
       summary: 'Runs a file of requests, one `{custom_id, body}` a line, on what the model has to spare',
       parameters: [named('model')],
-      body: { required: true, content: { ...lines, 'application/jsonl': {} } },
+      body: {
+        required: true,
+        content: { ...lines, 'application/jsonl': {}, 'application/json': { schema: inputBlob } },
+      },
       status: 202,
       success: jsonResponse('The batch.', batch),
       failure,
