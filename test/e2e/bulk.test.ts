@@ -156,7 +156,12 @@ describe.each(MODES)('batches, mode %s', (mode) => {
     const { ref, byte_size } = await put(Buffer.from(Int32Array.of(77).buffer));
     const named = (blob: object) =>
       JSON.stringify({ body: { inputs: [{ name: 'VALUE', datatype: 'INT32', shape: [1, 1], blob }] } });
-    const file = [line(5), named({ ref, byte_size }), named({ ref: 'blob-none', byte_size }), named({ ref, byte_size: 8 })];
+    const file = [
+      line(5),
+      named({ ref, byte_size }),
+      named({ ref: 'blob-none', byte_size }),
+      named({ ref, byte_size: 8 }),
+    ];
     const { ref: input, byte_size: size } = await put(Buffer.from(file.join('\n')));
     const body = JSON.stringify({ input_blob: { ref: input, byte_size: size } });
     const { id } = (await submit('echo', body, { 'Content-Type': 'application/json' })).body;

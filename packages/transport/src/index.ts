@@ -27,7 +27,6 @@ export { checkJobsDurability, type JobsDurability } from './jobs-durability.ts';
 export type { DeadLetter, DeadLetters, ReplayOutcome } from './jobs-letters.ts';
 export { newJobId, parsePublicJobId, publicJobId, type QueueKind } from './jobs-names.ts';
 export type { JobPayloads } from './jobs-payloads.ts';
-export type { RedisMemory } from './redis-memory.ts';
 export type { KeptTotal, KeptTotals } from './kept-totals.ts';
 export { createLocalDirectory } from './local-directory.ts';
 export { createLocalResources } from './local-resources.ts';
@@ -45,6 +44,7 @@ export {
 } from './redis-connection.ts';
 export { createRedisDirectory, type RedisDirectory, type RedisDirectoryOptions } from './redis-directory.ts';
 export { type RedisKeys, redisKeys, redisKeysMarkdown } from './redis-keys.ts';
+export type { RedisMemory } from './redis-memory.ts';
 export { createRedisResources, type RedisResourcesOptions } from './redis-resources.ts';
 export { createRedisTotals, type RedisTotalsOptions } from './redis-totals.ts';
 export { createRedisTransport, type RedisTransport, type RedisTransportOptions } from './redis-transport.ts';
