@@ -4,20 +4,19 @@ import { takeTurns } from './engine.mjs';
 import { busySeconds } from './proc-cpu.mjs';
 import { summary } from './statistics.mjs';
 
-/** Seconds of turns that may be repeated, per bar. */
-const REPEAT_S = 60;
-/** How long a bar waits, over all its turns, for moments in which nothing else runs. */
-const PATIENCE_MS = 120_000;
 const LOOK_MS = 400;
 const BUSY_CORES_MAX = 0.25;
 /** Quiet turns that are enough to leave the others out. */
 const QUIET_MIN = 3;
 
-/** Alternating turns of `{ name, take }`, said; by name their summary, with the `turns` that count. */
+/**
+ * Alternating turns of `{ name, take }`, said; by name their summary, with the `turns` that count. `times.patience`: how
+ * many seconds are waited, over all turns, for moments in which nothing else runs; half as many of turns are repeated.
+ */
 export async function quietTurns(runs, { times, say }) {
-  const patience = { left: PATIENCE_MS };
+  const patience = { left: times.patience * 1000 };
   const patient = runs.map(({ name, take }) => ({ name, take: () => quietMoment(patience).then(take) }));
-  const turns = await takeTurns(patient, { times, budget: { left: REPEAT_S }, say });
+  const turns = await takeTurns(patient, { times, budget: { left: times.patience / 2 }, say });
   return Object.fromEntries(
     Object.entries(turns).map(([name, taken]) => {
       const quiet = taken.filter(({ disturbed }) => !disturbed);

@@ -2,7 +2,7 @@
 /**
  * What must hold, measured: each figure, its bar, pass or fail.
  *
- *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [--turns 7] [--seconds 3]
+ *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [--turns 7] [--seconds 3] [--patience 120]
  *
  * Run it while nothing else runs: others' CPU is printed, and turns that they disturb are repeated.
  */
@@ -13,6 +13,7 @@ import { commandOptions, endWithUsage } from '../command-options.mjs';
 import { batchingBar, minilmBar } from './bars-batching.mjs';
 import { bulkBar } from './bars-bulk.mjs';
 import { guideBar, guideBesideTriton } from './bars-guide.mjs';
+import { jobsBar } from './bars-jobs.mjs';
 import { memoryBar } from './bars-memory.mjs';
 import { pipelineBar } from './bars-pipeline.mjs';
 import { sequencesBar } from './bars-sequences.mjs';
@@ -28,14 +29,19 @@ const BARS = {
   sequences: sequencesBar,
   pipeline: pipelineBar,
   bulk: bulkBar,
+  jobs: jobsBar,
 };
 
 const USAGE =
-  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [--turns 7] [--seconds 3]';
+  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [--turns 7] [--seconds 3] [--patience 120]';
 const { values: options, positionals } = commandOptions({
   usage: USAGE,
   allowPositionals: true,
-  options: { turns: { type: 'string', default: '7' }, seconds: { type: 'string', default: '3' } },
+  options: {
+    turns: { type: 'string', default: '7' },
+    seconds: { type: 'string', default: '3' },
+    patience: { type: 'string', default: '120' },
+  },
 });
 const names = positionals.length === 0 ? Object.keys(BARS) : positionals;
 const unknown = names.find((name) => BARS[name] === undefined);
@@ -47,7 +53,8 @@ try {
   const generator = loadGenerator();
   for (const name of names) {
     const place = mkdtempSync(join(folder, 'bar-'));
-    const times = { turns: Number(options.turns), seconds: Number(options.seconds), warmUp: 0.5, firstWarmUp: 4 };
+    const [turns, seconds, patience] = [options.turns, options.seconds, options.patience].map(Number);
+    const times = { turns, seconds, patience, warmUp: 0.5, firstWarmUp: 4 };
     for (const { what, figure, bar, holds } of await BARS[name]({ folder: place, generator, times, say })) {
       say(`${holds ? 'pass' : 'FAIL'}  ${what}: ${figure}, bar ${bar}`);
       if (!holds) process.exitCode = 1;

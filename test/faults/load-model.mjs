@@ -87,9 +87,16 @@ export function requestOf(value) {
   return { inputs: [{ name: 'VALUE', datatype: 'INT32', shape: [1, 1], data: [value] }] };
 }
 
-/** The one number of a tensor, as JSON or, in jobs, base64. */
-export function numberIn({ data, b64 }) {
-  return data === undefined ? Buffer.from(b64, 'base64').readInt32LE(0) : data[0];
+/** The numbers of a tensor of INT32, as JSON or, in jobs, base64. */
+export function numbersIn({ data, b64 }) {
+  if (data !== undefined) return data;
+  const bytes = Buffer.from(b64, 'base64');
+  return Array.from({ length: bytes.byteLength / 4 }, (_, index) => bytes.readInt32LE(index * 4));
+}
+
+/** The one number of a tensor. */
+export function numberIn(tensor) {
+  return numbersIn(tensor)[0];
 }
 
 /** What an answer in JSON, or a job's return value, says; undefined where it is none. */
