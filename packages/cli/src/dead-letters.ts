@@ -1,5 +1,5 @@
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
-import { type CallHost, callServer, type ServerCall } from './server-call.ts';
+import { type CallHost, callServer, inPath, type ServerCall } from './server-call.ts';
 import { renderTable } from './table.ts';
 
 /** As GET /nereid/v1/deadletters tells it. */
@@ -94,11 +94,6 @@ export async function removeLetter({ url, id }: LetterOptions, host: CallHost): 
 function call(name: string, url: string, id?: string): ServerCall {
   const path = id === undefined ? PATH : `${PATH}/${inPath(id)}`;
   return { command: `deadletters ${name}`, url, method: 'GET', path };
-}
-
-/** A job's id fits into a path as it is. */
-function inPath(id: string): string {
-  return /^[A-Za-z0-9_.~%-]+$/.test(id) ? id : encodeURIComponent(id);
 }
 
 function row({ id, error, attempts_made: attempts, died_at: died }: LetterJson): readonly string[] {

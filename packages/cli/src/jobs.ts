@@ -1,5 +1,5 @@
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
-import { type CallHost, callServer, type ServerCall } from './server-call.ts';
+import { type CallHost, callServer, inPath, type ServerCall } from './server-call.ts';
 import { renderTable } from './table.ts';
 
 /** As GET /v2/jobs/{id} tells it. */
@@ -83,9 +83,8 @@ function call(name: string, url: string, id?: string): ServerCall {
   return { command: `jobs ${name}`, url, method: 'GET', path: id === undefined ? PATH : jobPath(id) };
 }
 
-/** The path of a job: its id's `~` is no part of what is encoded. */
 export function jobPath(id: string): string {
-  return `${PATH}/${/^[A-Za-z0-9_.~%-]+$/.test(id) ? id : encodeURIComponent(id)}`;
+  return `${PATH}/${inPath(id)}`;
 }
 
 async function told(asked: ServerCall, host: CallHost, text: (body: unknown) => string): Promise<ExitCode> {

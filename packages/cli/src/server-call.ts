@@ -65,6 +65,11 @@ export async function callServer(
   return fail(refusalOf(url, response.status, body));
 }
 
+/** A job's id, which fits into a path as it is, escapes and all; anything else is escaped. */
+export function inPath(id: string): string {
+  return /^[A-Za-z0-9_.~%-]+$/.test(id) ? id : encodeURIComponent(id);
+}
+
 export function wrongUrl(url: string): string {
   return `--url=${url} is no URL of a server: give one like ${SERVER_URL}`;
 }

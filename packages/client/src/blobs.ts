@@ -1,4 +1,5 @@
 import type { CallOptions, Http } from './http.ts';
+import { idInPath } from './job.ts';
 import { objectOf } from './json.ts';
 
 /** Names a tensor that the server keeps, in place of its bytes in a job. */
@@ -38,7 +39,7 @@ export function createBlobs(http: Http): Blobs {
       return { ref: String(ref), byte_size: Number(byte_size) };
     },
     async get(ref, options = {}) {
-      const path = `/v2/blobs/${encodeURIComponent(ref)}`;
+      const path = `/v2/blobs/${idInPath(ref)}`;
       return (await http.call({ ...options, method: 'GET', path, repeatable: 'always' })).body;
     },
   };

@@ -70,5 +70,10 @@ export function wishHeaders(wishes: JobWishes): Readonly<Record<string, string>>
 }
 
 export function jobPath(id: string): string {
-  return `/v2/jobs/${encodeURIComponent(id)}`;
+  return `/v2/jobs/${idInPath(id)}`;
+}
+
+/** Ids of jobs and references of blobs fit into a path as they are, escapes and all; anything else is escaped. */
+export function idInPath(id: string): string {
+  return /^[A-Za-z0-9_.~%-]+$/.test(id) ? id : encodeURIComponent(id);
 }

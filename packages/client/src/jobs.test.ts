@@ -43,6 +43,13 @@ test('a submission that is repeated is one job', async () => {
   expect(keys[3]).not.toBe(keys[2]);
 });
 
+test('ids are sent as they are, escapes and all', async () => {
+  const { jobs, client, calls } = clientOf(json(job('failed')), new Response('x'));
+  await jobs.get('a%20b~x');
+  await client.blobs.get('a%20b~x.o0.Y-_');
+  expect(calls()).toEqual(['GET /v2/jobs/a%20b~x', 'GET /v2/blobs/a%20b~x.o0.Y-_']);
+});
+
 test('a submission carries its wishes', async () => {
   const { jobs, sent } = clientOf(json(job('waiting'), 202));
   const inputs = { I: { datatype: 'INT32', shape: [1], data: [1] } } as const;

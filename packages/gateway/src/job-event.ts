@@ -2,7 +2,8 @@
 import { type DecodedRequest, isStreamProgress, readableOutputs } from '@nereid/protocol';
 import type { JobNews } from '@nereid/transport';
 import { jobJson } from './job-json.ts';
-import { type Jobs, STORED_LIMITS } from './jobs.ts';
+import type { Jobs } from './jobs.ts';
+import { STORED_LIMITS } from './stored-limits.ts';
 
 export interface JobEvent {
   /** Undefined for what is no event of the queue, so that a client goes on from the one before. */

@@ -1,5 +1,5 @@
-import { checkRequest, LIMITS, type ModelRecord, modelSignature } from '@nereid/config';
-import { blobRefs, decodeJobData, isJsonObject, modelNotFound, NereidError } from '@nereid/protocol';
+import { checkJob, type ModelRecord } from '@nereid/config';
+import { blobRefs, decodeJobData, type ErrorInfo, isJobCancelled, isJsonObject, NereidError } from '@nereid/protocol';
 import {
   type DeadLetter,
   type Directory,
@@ -8,6 +8,8 @@ import {
   type ReplayOutcome,
   type StoredJob,
 } from '@nereid/transport';
+import type { Jobs } from './jobs.ts';
+import { STORED_LIMITS } from './stored-limits.ts';
 
 export interface LettersQuery {
   /** '' for all. */
@@ -45,29 +47,25 @@ export interface JobLetters {
 export interface JobLettersParts {
   readonly queues: Pick<JobQueues, 'letters' | 'find' | 'payloads'>;
   readonly directory: Directory<ModelRecord>;
+  readonly model: Jobs['model'];
 }
 
 /** A page looks at so many models: most have no letters. */
 const MODELS_AT_ONCE_MAX = 100;
-const REQUEST_LIMITS = {
-  json_depth_max: LIMITS.json_depth_max,
-  elements_max: LIMITS.json_elements_max,
-  bytes_max: LIMITS.body_bytes_raised_max,
-};
 
-export function createJobLetters({ queues, directory }: JobLettersParts): JobLetters {
+export function createJobLetters({ queues, directory, model: modelOf }: JobLettersParts): JobLetters {
   const { letters } = queues;
 
+  /** Refuses what would fail once it is taken: its letter is gone by then. */
   const checkData = async (model: string, data: unknown) => {
-    const record = directory.record(model);
-    if (record === undefined) {
-      const { code, message } = modelNotFound(model);
-      throw new NereidError(code, message);
-    }
     const blobs = await queues.payloads.read(isJsonObject(data) ? blobRefs(data.inputs) : []);
-    const decoded = decodeJobData(data, { modelName: model, limits: REQUEST_LIMITS, blobs });
-    const error = checkRequest(modelSignature(record.config), decoded.request);
-    if (error !== null) throw new NereidError(error.code, error.message, { field: error.field ?? 'data' });
+    const decoded = decodeJobData(data, { modelName: model, limits: STORED_LIMITS, blobs });
+    const known = modelOf(model, decoded.request.modelVersion);
+    if (!known.ok) throw thrown(known.error);
+    const error = checkJob(known.signature, decoded.request);
+    if (error !== null) throw thrown({ ...error, field: error.field ?? 'data' });
+    if (!isJobCancelled(data)) return;
+    throw thrown({ code: 'INVALID_ARG', message: "leave 'cancelled' out: the job would not run", field: 'cancelled' });
   };
 
   return {
@@ -124,4 +122,8 @@ function readPosition(text: string): { readonly model: string; readonly id: stri
   throw new NereidError('INVALID_ARG', `after must be the 'next' of an earlier answer, got: ${text}`, {
     field: 'after',
   });
+}
+
+function thrown({ code, message, ...more }: ErrorInfo): NereidError {
+  return new NereidError(code, message, more);
 }

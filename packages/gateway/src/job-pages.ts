@@ -7,6 +7,8 @@ import type { Jobs } from './jobs.ts';
 /** Jobs of one page at most. */
 export const JOBS_LISTED_MAX = 1_000;
 
+/** As Redis writes one. */
+const SCORE = /^-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?$/;
 /** Callers at a time: each may have a page of data read. */
 const CALLS_MAX = 16;
 
@@ -76,9 +78,8 @@ function readPlace(text: string): JobListPlace {
   const [model, set, score, skip] = parsed(text);
   const isPlace =
     typeof model === 'string' && typeof set === 'string' && Number.isSafeInteger(skip) && Number(skip) >= 0;
-  // It goes to Redis.
-  const isScore =
-    score === null || (typeof score === 'string' && Number.isFinite(Number(score)) && score.trim() !== '');
+  // It goes to Redis, which would take what it does not read for a failure of its own.
+  const isScore = score === null || (typeof score === 'string' && SCORE.test(score) && Number.isFinite(Number(score)));
   if (isPlace && isScore) return { model, set, score: score ?? undefined, skip: Number(skip) };
   throw new NereidError('INVALID_ARG', `after must be the 'next' of an earlier answer, got: ${text}`, {
     field: 'after',

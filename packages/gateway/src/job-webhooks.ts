@@ -1,5 +1,5 @@
 import { isJsonObject, NereidError, webhookUrl } from '@nereid/protocol';
-import { type Delivery, type JobQueues, parsePublicJobId } from '@nereid/transport';
+import { type Delivery, type JobQueues, parsePublicJobId, publicJobId } from '@nereid/transport';
 
 /** Deliveries of webhooks as clients see them. */
 export interface JobWebhooks {
@@ -19,10 +19,14 @@ export function createJobWebhooks(queues: Pick<JobQueues, 'deliveries' | 'find'>
   const putDown = async (model: string, id: string): Promise<boolean> => {
     const job = await queues.find(model, id);
     if (job === undefined) return false;
+    const publicId = publicJobId(model, id);
     const url = webhookUrl(isJsonObject(job.data) ? job.data.webhook : undefined, 'webhook');
-    if (url === undefined) throw new NereidError('INVALID_ARG', `job '${id}' has no webhook`, { field: 'webhook' });
+    if (url === undefined)
+      throw new NereidError('INVALID_ARG', `job '${publicId}' has no webhook`, { field: 'webhook' });
     if (job.finishedMs === undefined) {
-      throw new NereidError('INVALID_ARG', `job '${id}' is not over: its webhook is sent when it is`, { field: 'id' });
+      throw new NereidError('INVALID_ARG', `job '${publicId}' is not over: its webhook is sent when it is`, {
+        field: 'id',
+      });
     }
     await deliveries.add(model, id, { url, ended: { ...job, data: null, result: null } });
     return true;

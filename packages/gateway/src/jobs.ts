@@ -1,4 +1,4 @@
-import { checkJob, LIMITS, type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
+import { checkJob, type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
 import {
   type DecodedRequest,
   decodeJobData,
@@ -15,7 +15,6 @@ import {
   noVersions,
   parseFailedReason,
   REDIS_FULL,
-  type RequestLimits,
   totalBytes,
   UNLOADED,
   versionNotFound,
@@ -37,6 +36,7 @@ import { createJobLetters, type JobLetters } from './job-letters.ts';
 import { createJobPages, type JobPage, type JobPageQuery } from './job-pages.ts';
 import { jobToAdd, resultBlobs } from './job-payloads.ts';
 import { createJobWebhooks, type JobWebhooks } from './job-webhooks.ts';
+import { STORED_LIMITS } from './stored-limits.ts';
 import { NO_WEBHOOKS, type WebhookRules, webhookRules } from './webhook-rules.ts';
 
 export interface JobsParts {
@@ -47,13 +47,6 @@ export interface JobsParts {
   /** None are taken without it. */
   readonly webhooks?: WebhookRules | undefined;
 }
-
-/** Of what Redis holds; it was let in by narrower ones. */
-export const STORED_LIMITS: RequestLimits = {
-  json_depth_max: LIMITS.json_depth_max,
-  elements_max: LIMITS.json_elements_max,
-  bytes_max: LIMITS.body_bytes_raised_max,
-};
 
 /** JSON for all. */
 const NO_FORMS: OutputForms = { outputs: [], binaryDefault: false };
@@ -190,6 +183,14 @@ export function createJobs(parts: JobsParts): Jobs {
     }
   };
 
+  const modelOf = (name: string, version: string): JobModel => {
+    const record = directory.record(name);
+    if (record === undefined) return { ok: false, error: modelNotFound(name) };
+    const error = unservable(record, version);
+    if (error !== undefined) return { ok: false, error };
+    return { ok: true, signature: modelSignature(record.config) };
+  };
+
   return {
     ...createJobEnds({ queues, clock, cancelJob: gateway.cancelJob }),
     list: createJobPages({ queues, directory, expiry }),
@@ -206,16 +207,10 @@ export function createJobs(parts: JobsParts): Jobs {
       return known === undefined ? [] : queues.notes(known.model, known.id);
     },
     admission,
-    letters: createJobLetters({ queues, directory }),
+    letters: createJobLetters({ queues, directory, model: modelOf }),
     webhooks: createJobWebhooks(queues),
     expiry,
-    model(name, version) {
-      const record = directory.record(name);
-      if (record === undefined) return { ok: false, error: modelNotFound(name) };
-      const error = unservable(record, version);
-      if (error !== undefined) return { ok: false, error };
-      return { ok: true, signature: modelSignature(record.config) };
-    },
+    model: modelOf,
     async submit(decoded, signature, wishes, key) {
       const { request, index: sequenceIndex } = jobStep(decoded.request, undefined);
       const { priority, delayMs, attempts, resultTtlS, deadlineMs, tags, webhook } = wishes;

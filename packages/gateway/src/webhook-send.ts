@@ -2,14 +2,13 @@ import { type ClientRequest, type IncomingMessage, request as requestHttp } from
 import { request as requestHttps } from 'node:https';
 import type { Sent, WebhookMessage } from '@nereid/transport';
 import { RequestFilteringHttpAgent, RequestFilteringHttpsAgent } from 'request-filtering-agent';
+import { isNeverCalled, lookUpCallable, NEVER_CALLED } from './webhook-addresses.ts';
 import { type WebhookOptions, webhookSignature } from './webhook-rules.ts';
 
 /** Of a whole attempt: name, connection, answer. */
 const ATTEMPT_MS_MAX = 10_000;
 /** The agent's own words; its error has no code. */
 const PRIVATE_ADDRESS = /is not allowed\. Because/;
-/** Where clouds tell a machine its credentials: never, whatever is allowed. */
-const METADATA_ADDRESSES = ['169.254.169.254', 'fd00:ec2::254'];
 const GONE_STATUS = 410;
 
 export interface WebhookSender {
@@ -23,7 +22,7 @@ export interface WebhookSender {
  * made, so that no second answer of a name server leads elsewhere, and redirects are not followed.
  */
 export function createWebhookSender({ secrets, allowPrivate }: WebhookOptions, wallMs: () => number): WebhookSender {
-  const filter = { allowPrivateIPAddress: allowPrivate, denyIPAddressList: METADATA_ADDRESSES };
+  const filter = { allowPrivateIPAddress: allowPrivate };
   const agents = { 'http:': new RequestFilteringHttpAgent(filter), 'https:': new RequestFilteringHttpsAgent(filter) };
   const sending = new Set<ClientRequest>();
 
@@ -41,7 +40,7 @@ export function createWebhookSender({ secrets, allowPrivate }: WebhookOptions, w
       const protocol = url.protocol === 'https:' ? 'https:' : 'http:';
       const start = protocol === 'https:' ? requestHttps : requestHttp;
       const signal = AbortSignal.timeout(ATTEMPT_MS_MAX);
-      const request = start(url, { method: 'POST', headers, agent: agents[protocol], signal });
+      const request = start(url, { method: 'POST', headers, agent: agents[protocol], lookup: lookUpCallable, signal });
       sending.add(request);
       request.on('response', resolve);
       request.on('error', (error) =>
@@ -54,8 +53,10 @@ export function createWebhookSender({ secrets, allowPrivate }: WebhookOptions, w
   return {
     async send(text, message) {
       if (!URL.canParse(text)) return { ok: false, reason: `${text} is no URL`, final: true };
+      const url = new URL(text);
+      if (isNeverCalled(url.hostname)) return { ok: false, reason: NEVER_CALLED, final: true };
       try {
-        const answer = await post(new URL(text), message);
+        const answer = await post(url, message);
         // Nothing in it matters, nor when it breaks off.
         answer.on('error', () => {}).resume();
         return verdictOf(answer.statusCode ?? 0);
@@ -78,6 +79,7 @@ function verdictOf(status: number): Sent {
 }
 
 function failure({ message, ...more }: Error & { readonly code?: string }): Sent {
+  if (message === NEVER_CALLED) return { ok: false, reason: NEVER_CALLED, final: true };
   if (PRIVATE_ADDRESS.test(message)) {
     const reason = 'its address is a private one; gateways started with --webhook-allow-private send there';
     return { ok: false, reason, final: true };

@@ -12,6 +12,8 @@ test.each<[unknown, RegExp]>([
   [null, /of type null/],
   ['', /got: $/],
   ['a.example/x', /got: a.example/],
+  ['http://a.example/, http://b.example/', /has a blank/],
+  ['http://a.example/\n', /has a blank or a control character/],
   ['ftp://a.example', /got: ftp/],
   ['file:///etc/passwd', /got: file/],
   ['https://me:secret@a.example', /leave user and password out/],

@@ -87,7 +87,7 @@ function inputsGone(model: string, id: string): NereidError {
 }
 
 /** False where BullMQ says that the job is gone or is not in the state for this: by a number, or that it is locked. */
-async function unlessRefused(change: Promise<unknown>): Promise<boolean> {
+export async function unlessRefused(change: Promise<unknown>): Promise<boolean> {
   try {
     await change;
     return true;

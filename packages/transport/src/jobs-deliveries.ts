@@ -7,6 +7,7 @@
 import type { Clock, Log } from '@nereid/runtime';
 import type { Job, Queue } from 'bullmq';
 import type { StoredJob } from './jobs.ts';
+import { unlessRefused } from './jobs-changes.ts';
 import { createDeliveryTaker, type DeliveryTaker, type ServeDeliveries } from './jobs-delivery-taker.ts';
 import { followUpId, type QueueKind } from './jobs-names.ts';
 import type { RedisClient } from './redis-connection.ts';
@@ -40,7 +41,10 @@ export interface Deliveries {
   find(model: string, id: string): Promise<Delivery | undefined>;
   /** Tries at once and from the first attempt on, whatever became of it; false where there is none. */
   resend(model: string, id: string): Promise<boolean>;
-  /** One that is over is put anew; one that is not is left as it is. */
+  /**
+   * Takes the place of what is known of the job: only its last end is told. Where an earlier one is just being sent,
+   * this one follows it.
+   */
   add(model: string, id: string, delivery: NewDelivery): Promise<void>;
   /** Delivers for these models from now on; to be closed before the queues. */
   serve(options: ServeDeliveries): DeliveryTaker;
@@ -63,6 +67,8 @@ export const DELIVERY_ATTEMPTS = 12;
 const BACKOFF_MS = 5_000;
 /** Deliveries to one target that was down are not to come back all at once. */
 const JITTER = 0.25;
+/** BullMQ's names are free. */
+const NAME = 'webhook';
 const KEEP_MAX = 1_000;
 const DAY_S = 86_400;
 const WEEK_S = 604_800;
@@ -73,6 +79,25 @@ export function createDeliveries(parts: DeliveriesParts): Deliveries {
   const { log, ask } = parts;
   const read = async (model: string, id: string) =>
     (await parts.queues(model).getJob(followUpId(id))) as Job | undefined;
+
+  const add = (model: string, id: string, { url, ended }: NewDelivery) =>
+    ask(async () => {
+      const queue = parts.queues(model);
+      const known = await read(model, id);
+      if (known !== undefined && !(await unlessRefused(known.remove()))) {
+        const next: NewDelivery = { url, ended };
+        await unlessRefused(known.updateData({ ...known.data, next }));
+        const now = await read(model, id);
+        // Else it was over before it could see that.
+        if (now !== undefined && now.finishedOn === undefined) return;
+        await now?.remove();
+      }
+      if ((await queue.count()) >= WAITING_MAX) {
+        log.error({ model, job: id, url }, `webhook not sent: ${WAITING_MAX} of the model wait already`);
+        return;
+      }
+      await queue.add(NAME, { url, ended }, deliveryOptions(id));
+    });
 
   return {
     find: (model, id) =>
@@ -87,23 +112,14 @@ export function createDeliveries(parts: DeliveriesParts): Deliveries {
         const state = await job.getState();
         if (state === 'failed' || state === 'completed') {
           await job.retry(state, { resetAttemptsMade: true, resetAttemptsStarted: true });
-        } else if (state === 'delayed') {
-          await job.promote();
+        } else if (await unlessRefused(job.remove())) {
+          // There is no other way to begin its attempts anew. One that is just being sent is left.
+          await parts.queues(model).add(NAME, job.data, deliveryOptions(id));
         }
         return true;
       }),
-    add: (model, id, { url, ended }) =>
-      ask(async () => {
-        const queue = parts.queues(model);
-        const known = await read(model, id);
-        if (known?.finishedOn !== undefined) await known.remove();
-        if ((await queue.count()) >= WAITING_MAX) {
-          log.error({ model, job: id, url }, `webhook not sent: ${WAITING_MAX} of the model wait already`);
-          return;
-        }
-        await queue.add('webhook', { url, ended }, deliveryOptions(id));
-      }),
-    serve: (options) => createDeliveryTaker({ ...parts, client: parts.client() }, options),
+    add,
+    serve: (options) => createDeliveryTaker({ ...parts, client: parts.client(), add }, options),
   };
 }
 
@@ -123,7 +139,8 @@ function delivery(job: Job, state: string): Delivery {
     state: deliveryState(state),
     attemptsMade: job.attemptsMade,
     attemptsMax: Math.max(1, job.opts.attempts ?? 1),
-    error: job.failedReason || undefined,
+    // What is delivered may have failed before.
+    error: state === 'completed' ? undefined : job.failedReason || undefined,
     createdMs: job.timestamp,
     finishedMs: job.finishedOn,
   };

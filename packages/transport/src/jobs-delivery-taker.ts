@@ -1,7 +1,7 @@
 import { type Clock, type Log, settledWithin, type Timer } from '@nereid/runtime';
-import { DelayedError, type Job, UnrecoverableError, Worker } from 'bullmq';
+import { DelayedError, Job, UnrecoverableError, Worker } from 'bullmq';
 import type { StoredJob } from './jobs.ts';
-import type { WebhookMessage } from './jobs-deliveries.ts';
+import type { NewDelivery, WebhookMessage } from './jobs-deliveries.ts';
 import { followedJobId, type QueueKind } from './jobs-names.ts';
 import type { RedisClient } from './redis-connection.ts';
 
@@ -11,6 +11,8 @@ export interface DeliveryTakerParts {
   readonly client: RedisClient;
   readonly names: (model: string, kind: QueueKind) => { readonly name: string; readonly prefix: string };
   readonly together: boolean;
+  /** Puts another delivery of a job down. */
+  readonly add: (model: string, id: string, delivery: NewDelivery) => Promise<void>;
 }
 
 export interface ServeDeliveries {
@@ -49,6 +51,14 @@ const WAIT_MS_MAX = 30_000;
 /** An undelivered one says so much of why. */
 const REASON_CHARACTERS_MAX = 500;
 
+/** What a delivery's job holds. */
+interface DeliveryData extends NewDelivery {
+  /** From the first attempt on. */
+  readonly message?: WebhookMessage;
+  /** A later end of the job, put down while an earlier one was being sent. */
+  readonly next?: NewDelivery;
+}
+
 interface ModelWorker {
   readonly worker: Worker;
   idleLooks: number;
@@ -58,6 +68,7 @@ interface ModelWorker {
 export function createDeliveryTaker(parts: DeliveryTakerParts, options: ServeDeliveries): DeliveryTaker {
   const { clock, log, client, names } = parts;
   const workers = new Map<string, ModelWorker>();
+  const goings = new Set<Promise<void>>();
   let timer: Timer | undefined;
   let closing: Promise<void> | undefined;
 
@@ -103,24 +114,42 @@ export function createDeliveryTaker(parts: DeliveryTakerParts, options: ServeDel
     });
     worker.on('error', (error) => log.debug({ err: error, queue: name }, 'deliveries'));
     worker.on('failed', (job, error) => {
-      if (job?.finishedOn === undefined) log.debug({ err: error, model, job: job?.id }, 'webhook failed, trying again');
-      else log.warn({ model, job: job.id, url: job.data?.url, why: error.message }, 'webhook undelivered');
+      if (job?.finishedOn === undefined) {
+        log.debug({ err: error, model, job: job?.id }, 'webhook failed, trying again');
+        return;
+      }
+      log.warn({ model, job: job.id, url: job.data?.url, why: error.message }, 'webhook undelivered');
+      goOn(model, worker, job);
     });
+    worker.on('completed', (job) => goOn(model, worker, job));
     return { worker, idleLooks: 0 };
   };
 
+  /** Tells the end that came while an earlier one was being sent. */
+  const goOn = (model: string, worker: Worker, { id = '' }: Job) => {
+    const step = async () => {
+      const next = (await Job.fromId<Partial<DeliveryData>>(worker, id))?.data?.next;
+      if (next !== undefined) await parts.add(model, followedJobId(id), next);
+    };
+    const going = step()
+      .catch((error) => log.error({ err: error, model, job: id }, 'the webhook of a second end is left out'))
+      .finally(() => goings.delete(going));
+    goings.add(going);
+  };
+
   const deliver = async (model: string, job: Job, token: string | undefined): Promise<void> => {
-    const { id = '', data } = job;
-    const known = data?.message as WebhookMessage | undefined;
-    const message = known ?? (await options.compose(model, followedJobId(id), data?.ended));
+    const { id = '' } = job;
+    const { next, ...own } = job.data as DeliveryData;
+    const { url, ended, message: known } = next === undefined ? own : { ...next, message: undefined };
+    const message = known ?? (await options.compose(model, followedJobId(id), ended));
     if (message === undefined) {
       const waitMs = Math.min(WAIT_MS_MAX, Math.max(WAIT_MS_MIN, (clock.wallMs() - job.timestamp) / WAIT_PARTS));
       await job.moveToDelayed(clock.wallMs() + waitMs, token);
       throw new DelayedError();
     }
     // So that a later attempt says the same, also when the job is gone by then.
-    if (known === undefined) await job.updateData({ ...data, message });
-    const sent = await options.send(String(data?.url), message);
+    if (known === undefined) await job.updateData({ url, ended, message });
+    const sent = await options.send(String(url), message);
     if (sent.ok) return;
     const reason = sent.reason.slice(0, REASON_CHARACTERS_MAX);
     const error = sent.final ? new UnrecoverableError(reason) : new Error(reason);
@@ -145,6 +174,7 @@ export function createDeliveryTaker(parts: DeliveryTakerParts, options: ServeDel
       await Promise.allSettled([...workers.values()].map(({ worker }) => worker.disconnect()));
     }
     workers.clear();
+    await settledWithin(Promise.allSettled(goings), ms, clock);
   };
 
   return {

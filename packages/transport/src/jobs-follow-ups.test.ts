@@ -286,6 +286,17 @@ describe('the webhook of a job', () => {
     await expect.poll(() => sent.map(({ body }) => body)).toEqual(['{"state":"failed"}', '{"state":"failed"}']);
   });
 
+  test('that is sent by hand between two attempts has all its attempts again', async () => {
+    await queues.add(model, JOB);
+    const { outcomes } = serve();
+    outcomes.unshift({ ok: false, reason: 'answered 500', final: false });
+    take((taker, { id }) => taker.complete(id, 1));
+    const found = () => queues.deliveries.find(model, 'A1');
+    await expect.poll(found, { timeout: 10_000 }).toMatchObject({ state: 'waiting', attemptsMade: 1 });
+    expect(await queues.deliveries.resend(model, 'A1')).toBe(true);
+    await expect.poll(found).toMatchObject({ state: 'delivered', attemptsMade: 1, error: undefined });
+  });
+
   test('stays undelivered where it cannot be, until it is sent by hand', async () => {
     await queues.add(model, JOB);
     const { sent, outcomes } = serve();
@@ -313,5 +324,45 @@ describe('the webhook of a job', () => {
     await expect
       .poll(() => sent.map(({ body }) => body), { timeout: 10_000 })
       .toEqual(['{"state":"failed"}', '{"state":"completed"}']);
+  });
+
+  const BOTH_ENDS = ['{"state":"failed"}', '{"state":"completed"}'];
+  const endTwice = async (between: () => Promise<unknown>) => {
+    await queues.add(model, JOB);
+    let fails = true;
+    take((taker, { id }) => (fails ? taker.fail(id, 'INVALID_ARG: x', false) : taker.complete(id, 1)));
+    await between();
+    fails = false;
+    await (await plainQueue(`infer.${model}`).getJob('A1'))?.retry('failed');
+    expect(await queues.wait(model, 'A1', 20_000)).toMatchObject({ state: 'completed' });
+  };
+
+  test('tells a second end instead of a first one that is still to be tried again', async () => {
+    const { sent, outcomes } = serve();
+    outcomes.unshift({ ok: false, reason: 'answered 500', final: false });
+    await endTwice(() =>
+      expect
+        .poll(() => queues.deliveries.find(model, 'A1'), { timeout: 10_000 })
+        .toMatchObject({ state: 'waiting', attemptsMade: 1 }),
+    );
+    await expect.poll(() => sent.map(({ body }) => body), { timeout: 4_000 }).toEqual(BOTH_ENDS);
+  });
+
+  test.each([
+    ['delivered', { ok: true }],
+    ['undelivered', { ok: false, reason: 'answered 410', final: true }],
+  ] as const)('tells a second end after a first one that was being sent, and is %s', async (_how, outcome) => {
+    const bodies: string[] = [];
+    let answer = (_sent: Sent) => {};
+    serve({
+      send(_url, { body }) {
+        bodies.push(body);
+        return bodies.length > 1 ? Promise.resolve({ ok: true }) : new Promise((resolve) => (answer = resolve));
+      },
+    });
+    await endTwice(() => expect.poll(() => bodies.length, { timeout: 10_000 }).toBe(1));
+    answer(outcome);
+    await expect.poll(() => bodies, { timeout: 4_000 }).toEqual(BOTH_ENDS);
+    await expect.poll(() => queues.deliveries.find(model, 'A1')).toMatchObject({ state: 'delivered' });
   });
 });

@@ -137,6 +137,17 @@ describe('a job is followed', () => {
     expect(words).toEqual(['delayed', 'waiting', 'running', '1', '{"n":2}', 'end completed']);
   });
 
+  test('costs no connection where it is not there', async () => {
+    await add('A');
+    const connections = async () =>
+      String(await redis.client('LIST'))
+        .trim()
+        .split('\n').length;
+    const before = await connections();
+    expect((await read('nobody', '1-0')).map(word)).toEqual(['unknown']);
+    expect(await connections()).toBe(before);
+  });
+
   test('on from each of its events, each once', async () => {
     await finished('A');
     const all = await read('A');

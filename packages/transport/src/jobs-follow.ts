@@ -102,8 +102,10 @@ export function createJobFollow({ clock, listeners, ask, find, page }: JobFollow
     }
 
     try {
-      await listen();
-      const first = await look();
+      // A job that somebody made up costs no connection.
+      const isThere = listeners.opened(model) !== undefined || (await look()) !== undefined;
+      if (isThere) await listen();
+      const first = isThere ? await look() : undefined;
       if (first === undefined && after === undefined) {
         yield { kind: 'unknown' };
         return;

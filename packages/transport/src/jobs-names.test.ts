@@ -23,6 +23,10 @@ describe('public ids', () => {
     expect(parsePublicJobId(text)).toEqual({ model, id });
   });
 
+  test.each(['simple%7E42', 'simple%7e42'])('%j is one whose tilde is encoded', (text) => {
+    expect(parsePublicJobId(text)).toEqual({ model: 'simple', id: '42' });
+  });
+
   test.each(['simple', '', '~', '~x', 'x~', 'a~b~c', 'a~%', '%~a'])('%j is none', (text) => {
     expect(parsePublicJobId(text)).toBeUndefined();
   });

@@ -21,7 +21,8 @@ export function publicJobId(model: string, id: string): string {
 
 /** Model and BullMQ id of a public id; undefined where it is none. */
 export function parsePublicJobId(text: string): { readonly model: string; readonly id: string } | undefined {
-  const [model = '', id = '', more] = text.split('~');
+  // Some encode the tilde in a path, which changes nothing (RFC 3986).
+  const [model = '', id = '', more] = text.split(text.includes('~') ? '~' : /%7e/i);
   if (model === '' || id === '' || more !== undefined) return undefined;
   try {
     return { model: decodeURIComponent(model), id: decodeURIComponent(id) };

@@ -16,6 +16,7 @@ function deafWaits() {
   const clock = virtualClock();
   const jobs = new Map(JOBS.map((id) => [id, { id, timestamp: 1, data: {}, opts: {}, attemptsMade: 0 } as Job]));
   let listens = 0;
+  let connections = 0;
   const events = {
     listen: () => {
       listens++;
@@ -25,7 +26,11 @@ function deafWaits() {
     },
     close: async () => {},
   } as unknown as JobEvents;
-  const listeners = createJobListeners({ log: createLog({ level: 'silent' }), listen: async () => events });
+  const listen = async () => {
+    connections++;
+    return events;
+  };
+  const listeners = createJobListeners({ log: createLog({ level: 'silent' }), listen });
   const wait = createJobWait({
     clock,
     listeners,
@@ -43,7 +48,8 @@ function deafWaits() {
     await new Promise((resolve) => setImmediate(resolve));
   };
   const held = () => ({ listens, waiters: listeners.size, timers: clock.liveTimers });
-  return { clock, jobs, wait, pass, held };
+  const dialled = () => connections;
+  return { clock, jobs, wait, pass, held, dialled };
 }
 
 const NOTHING = { listens: 0, waiters: 0, timers: 0 };
@@ -72,4 +78,14 @@ describe('50 waiters whose events are lost (BC-128)', () => {
     expect((await outcomes).map((job) => job?.state)).toEqual(Array(JOBS.length).fill(state));
     expect(held()).toEqual(NOTHING);
   });
+});
+
+test.each([
+  ['is not there', 'none', undefined],
+  ['is over', 'J0', 'completed'],
+])('a job that %s is told at once, and costs no connection', async (_, id, state) => {
+  const { jobs, wait, held, dialled } = deafWaits();
+  jobs.set('J0', { ...jobs.get('J0'), finishedOn: 2, returnvalue: 1 } as Job);
+  expect((await wait('m', id, WAIT_MS, false))?.state).toBe(state);
+  expect({ ...held(), dialled: dialled() }).toEqual({ ...NOTHING, dialled: 0 });
 });

@@ -48,6 +48,13 @@ export function createJobWait(parts: JobWaitsParts): WaitForJob {
       wake();
     };
     try {
+      // One that is over, or that somebody made up, costs no connection.
+      if (listeners.opened(model) === undefined) {
+        const job = await ask(() => read(model, id));
+        if (job === undefined) return undefined;
+        const found = job.finishedOn === undefined ? undefined : await find(model, id, job);
+        if (found !== undefined && isOver(found.state)) return found;
+      }
       for (;;) {
         const open = listeners.opened(model) ?? (await ask(() => listeners.open(model)));
         if (listening?.to !== open) {

@@ -7,6 +7,7 @@ import { jobJson, jobUrl } from '../job-json.ts';
 import { timeText } from '../time-text.ts';
 import { sendJson } from './errors.ts';
 import { answer, jobsOf, refuse } from './jobs-answer.ts';
+import { limitOf, readQuery } from './query.ts';
 import { readBody } from './read-body.ts';
 import type { Route } from './restrict-routes.ts';
 import type { RoutesContext } from './routes.ts';
@@ -14,7 +15,6 @@ import type { RoutesContext } from './routes.ts';
 export const DEAD_LETTERS = '/nereid/v1/deadletters';
 const LETTER = `${DEAD_LETTERS}/:letter(^.+$)`;
 const WEBHOOK = '/v2/jobs/:job(^.+$)/webhook';
-const LIMIT_DEFAULT = 100;
 export const LETTERS_LISTED_MAX = 1_000;
 
 export function followUpRoutes(context: RoutesContext): readonly Route[] {
@@ -54,8 +54,8 @@ function resendWebhook(context: RoutesContext, request: FastifyRequest, reply: F
 /** GET /nereid/v1/deadletters[?model=m&limit=n&after=…] */
 function listLetters(context: RoutesContext, request: FastifyRequest, reply: FastifyReply): void {
   answerOrRefuse(context, reply, async () => {
-    const { model = '', limit, after } = request.query as Readonly<Record<string, string | undefined>>;
-    const query = { model: decoded('model', model), limit: limitOf(limit), after };
+    const { model = '', limit, after } = readQuery(request, ['model', 'limit', 'after']);
+    const query = { model, limit: limitOf(limit, LETTERS_LISTED_MAX), after };
     const { letters, next } = await jobsOf(context).letters.list(query);
     sendJson(reply, JSON.stringify({ deadletters: letters.map(letterJson), next }));
     return undefined;
@@ -122,23 +122,6 @@ function answerOrRefuse(
 /** A public id is sent as it is: its own escapes are part of it. */
 function parameter(request: FastifyRequest, name: string): string {
   return (request.params as Readonly<Record<string, string>>)[name] ?? '';
-}
-
-function decoded(field: string, text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    throw new NereidError('INVALID_ARG', `'${field}' has an escape that is none: ${text}`, { field });
-  }
-}
-
-function limitOf(text: string | undefined): number {
-  if (text === undefined) return LIMIT_DEFAULT;
-  const limit = /^[0-9]{1,9}$/.test(text) ? Number(text) : 0;
-  if (limit >= 1 && limit <= LETTERS_LISTED_MAX) return limit;
-  throw new NereidError('INVALID_ARG', `limit must be a whole number from 1 to ${LETTERS_LISTED_MAX}, got: ${text}`, {
-    field: 'limit',
-  });
 }
 
 function fixedData(bytes: Uint8Array): unknown {

@@ -197,6 +197,7 @@ describe('the list', () => {
     ['limit=0', 'limit', /limit must be a whole number from 1 to 1000/],
     ['after=x', 'after', /after must be the 'next' of an earlier answer/],
     [`after=${Buffer.from('["m","completed","(1",0]').toString('base64url')}`, 'after', /after must be/],
+    [`after=${Buffer.from('["m","completed","1 ",0]').toString('base64url')}`, 'after', /after must be/],
     ['tag=a&tag=b', 'tag', /more than once/],
   ])('refuses %s', async (query, field, text) => {
     expect(await call('GET', `/v2/jobs?${query}`)).toMatchObject({
@@ -312,6 +313,14 @@ describe('infer with Prefer', () => {
 
   test('wait=0 answers with the job', async () => {
     expect((await infer('wait=0')).statusCode).toBe(202);
+  });
+
+  test('answers with the job as it is once the time is up', async () => {
+    const taken: string[] = [];
+    jobs.take(model, ({ id }) => taken.push(id));
+    const answer = await infer('wait=1');
+    expect({ status: answer.statusCode, ...answer.json() }).toMatchObject({ status: 202, state: 'running' });
+    expect(answer.headers.location).toBe(`/v2/jobs/${answer.json().id}`);
   });
 
   test('tells errors as infer does', async () => {

@@ -4,10 +4,15 @@ import { errorHeader } from '../error-header.ts';
 import { retrySoon, sendJson } from './errors.ts';
 
 /** An error on our own routes: `{error, code, field?}`, with a hint when to come again where that helps. */
-export function sendOwnError(reply: FastifyReply, error: ErrorInfo, status = ownStatus(error)): void {
+export function sendOwnError(reply: FastifyReply, error: ErrorInfo, status?: number): void {
+  if (error.code === 'UNAVAILABLE') retrySoon(reply);
+  sendFinalError(reply, error, status);
+}
+
+/** The error that a job ended with: whoever asks again is told the same. */
+export function sendFinalError(reply: FastifyReply, error: ErrorInfo, status = ownStatus(error)): void {
   const { message, code, field } = error;
   reply.code(status).header('Nereid-Error', errorHeader(error));
-  if (code === 'UNAVAILABLE') retrySoon(reply);
   sendJson(reply, JSON.stringify({ error: message, code, ...(field === undefined ? {} : { field }) }));
 }
 

@@ -8,6 +8,7 @@ const ATTEMPTS_MAX = 100;
 const DAYS_30_S = 2_592_000;
 const BLOB_TTL_S = 3_600;
 const YEAR_MS = 31_536_000_000;
+const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 /** A longer wait is cut: proxies end connections that are silent for longer. */
 export const WAIT_MS_MAX = 60_000;
 
@@ -26,17 +27,27 @@ export function jobWishes(headers: IncomingHttpHeaders): JobWishes {
     attempts: whole('Nereid-Attempts', JOB_DEFAULTS.attempts, 1, ATTEMPTS_MAX),
     resultTtlS: whole('Nereid-Result-Ttl-S', JOB_DEFAULTS.resultTtlS, 1, DAYS_30_S),
     tags: tagsOf(headers[TAG.toLowerCase()]),
-    webhook: webhookUrl(headers['nereid-webhook'], 'Nereid-Webhook'),
+    webhook: webhookUrl(textOf(headers['nereid-webhook']), 'Nereid-Webhook'),
   };
 }
 
 /** Repeated headers are one with commas between, and one may have several. */
 function tagsOf(given: string | readonly string[] | undefined): readonly string[] {
   if (given === undefined) return JOB_DEFAULTS.tags;
-  const tags = String(given)
+  const tags = String(textOf(given))
     .split(',')
     .map((tag) => tag.trim());
   return jobTags([...new Set(tags)], TAG);
+}
+
+/** Of the bytes of a header, which Node gives as Latin-1: UTF-8, as most clients send, else Latin-1, as `fetch` does. */
+function textOf(given: string | readonly string[] | undefined): string | undefined {
+  if (given === undefined) return undefined;
+  try {
+    return UTF_8.decode(Buffer.from(String(given), 'latin1'));
+  } catch {
+    return String(given);
+  }
 }
 
 /** Milliseconds of a `wait=30s`; also `500ms`, and a bare number of seconds. Throws INVALID_ARG. */

@@ -233,6 +233,15 @@ describe('a job over HTTP', () => {
     expect(job).toMatchObject({ state: 'delayed', attemptsMax: 5 });
     expect(job?.data).toMatchObject({ deadline_ms: 90_000, result_ttl_s: 10 });
   });
+
+  test.each([
+    ['UTF-8, as curl sends it', 'utf8'],
+    ['Latin-1, as fetch sends it', 'latin1'],
+  ] as const)('a tag is read in %s', async (_, encoding) => {
+    // Node's own form of a header: a character for each byte.
+    const tag = Buffer.from('für groß', encoding).toString('latin1');
+    expect((await submit(body(), { 'Nereid-Tag': tag })).json().tags).toEqual(['für groß']);
+  });
 });
 
 describe('is refused before anything is queued', () => {
@@ -318,6 +327,13 @@ describe('a result', () => {
       state: 'failed',
       error: { code: 'INTERNAL', message: 'model broke' },
     });
+  });
+
+  test('of a job that failed with UNAVAILABLE does not say to come again', async () => {
+    takeJobs(model, ({ id }, taker) => void taker.fail(id, 'UNAVAILABLE: Request timeout expired', false));
+    const result = await http.inject(`${(await submit()).json().result_url}?wait=20s`);
+    expect(result.statusCode).toBe(503);
+    expect(result.headers).not.toHaveProperty('retry-after');
   });
 
   test('of another worker is told', async () => {

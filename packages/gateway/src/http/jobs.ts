@@ -11,7 +11,7 @@ import { retrySoon, sendError, sendJson } from './errors.ts';
 import { decodeInfer, refusedCoding } from './infer.ts';
 import { sendInferResponse } from './infer-answer.ts';
 import { answer, askedJob, type JobRouteContext, jobsOf, refuse, sendJob } from './jobs-answer.ts';
-import { sendOwnError } from './jobs-error.ts';
+import { sendFinalError, sendOwnError } from './jobs-error.ts';
 import { jobWishes, waitMs } from './jobs-headers.ts';
 import { modelOf } from './model-path.ts';
 import type { Preference } from './prefer.ts';
@@ -100,15 +100,21 @@ function submit(context: Context, request: FastifyRequest, reply: FastifyReply, 
             sendResult(context, request, reply, id, result, send);
             return;
           }
+          sendAccepted(context, reply, result.job, 202);
+          return;
         }
         // Of a key that is used again its job, which may be anywhere.
-        reply.code(known && preference === undefined ? 200 : 202).header('Location', jobUrl(job));
-        sendJob(context, reply, job);
+        sendAccepted(context, reply, job, known && preference === undefined ? 200 : 202);
       },
       send,
     );
   };
   readEncodedBody(request.raw, context.inputBytesMax, context.inflate, take, account);
+}
+
+function sendAccepted(context: Context, reply: FastifyReply, job: StoredJob, status: 200 | 202): void {
+  reply.code(status).header('Location', jobUrl(job));
+  sendJob(context, reply, job);
 }
 
 /** Its answer is asked for later, perhaps at another gateway, which does not know the region. */
@@ -141,7 +147,9 @@ async function detailsOf(jobs: Jobs, id: string, job: StoredJob): Promise<JobDet
 export function jobResult(context: Context, request: FastifyRequest, reply: FastifyReply): void {
   answer(context, reply, async () => {
     const { jobs, id, signal } = askedJob(context, request);
-    sendResult(context, request, reply, id, await jobs.result(id, waitMs(request.query), signal), sendOwnError);
+    const result = await jobs.result(id, waitMs(request.query), signal);
+    if (result.state === 'failed') refuse(context, reply, result.error, undefined, sendFinalError);
+    else sendResult(context, request, reply, id, result, sendOwnError);
   });
 }
 
