@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Queue, QueueEvents } from 'bullmq';
 import { bullmqConnection } from './bullmq-connection.mjs';
-import { answerIn, isRight, numberIn } from './load-model.mjs';
+import { countVerdict, problemOfUnknown, twice, verdictOf } from './job-verdicts.mjs';
 
 /** Jobs that were added and not told to their producer end too. */
-const QUIET_LIMIT_MS = 30_000;
+const QUIET_LIMIT_MS = 40_000;
 const LOOK_MS = 100;
 const READ_AT_ONCE = 500;
 /**
@@ -14,77 +14,90 @@ const READ_AT_ONCE = 500;
 const LOST_MS_MAX = { failover: 1_000, kill: 2_000 };
 
 /**
- * Watches a queue's events from its first on, and in the end says what is wrong with its jobs: `check` takes the
- * accepted ones as their producers saw them end, and returns problems in words, those that a killed Redis excuses, and
- * how many jobs were kept.
+ * Watches queues' events from their first on, and in the end says what is wrong with their jobs: `check` takes the
+ * accepted ones as their producers saw them end, and returns problems in words, those that a killed Redis excuses, how
+ * many jobs were kept, and counts for each kind of accepted ones. `mayFail` tells of a job whether it may have failed;
+ * `synced` that Redis acknowledges nothing that is not on its disk.
  */
-export function auditJobs({ connection, name, prefix }) {
+export function auditJobs(queues, { synced = false } = {}) {
+  const audits = new Map(queues.map((queue) => [queue.model, auditQueue(queue)]));
+  return {
+    async check(accepted, faults, mayFail = () => false) {
+      const found = [];
+      const counts = new Map();
+      let kept = 0;
+      for (const [model, audit] of audits) {
+        const ended = await audit.ended();
+        kept += ended.completed.size;
+        const own = accepted.filter((job) => job.model === model);
+        for (const job of own) {
+          const verdict = verdictOf(job, ended, mayFail);
+          countVerdict(counts, job.kind, verdict);
+          found.push({ ...job, text: verdict.problem });
+        }
+        const known = new Set(own.map(({ id }) => id));
+        for (const job of ended.completed.values()) {
+          if (known.has(job.id)) continue;
+          found.push({ ...times(job), text: problemOfUnknown(model, job, ended.ends.get(job.id)) });
+        }
+        found.push(...ended.stuck.map((text) => ({ sentMs: 0, endedMs: 0, text })), ...twice(model, own, ended));
+      }
+      const wrong = found.filter(({ text }) => text !== undefined);
+      const excused = synced ? [] : wrong.filter((job) => mayBeLost(job, faults));
+      return {
+        kept,
+        problems: wrong.filter((job) => !excused.includes(job)).map(({ text }) => text),
+        excused: excused.map(({ text }) => text),
+        counts: Object.fromEntries(counts),
+      };
+    },
+    async close() {
+      await Promise.all([...audits.values()].map((audit) => audit.close()));
+    },
+  };
+}
+
+function auditQueue({ connection, name, prefix }) {
   const connections = [bullmqConnection(connection), bullmqConnection(connection)];
   const queue = new Queue(name, { connection: connections[0], prefix });
   const events = new QueueEvents(name, { connection: connections[1], prefix, lastEventId: '0' });
   for (const each of [queue, events, ...connections]) each.on('error', () => {});
-  const completions = new Map();
-  const failures = new Map();
-  events.on('completed', ({ jobId }) => completions.set(jobId, (completions.get(jobId) ?? 0) + 1));
-  events.on('failed', ({ jobId, failedReason }) => failures.set(jobId, failedReason));
+  /** How often each job was told to be over. */
+  const ends = new Map();
+  for (const event of ['completed', 'failed']) {
+    events.on(event, ({ jobId }) => ends.set(jobId, (ends.get(jobId) ?? 0) + 1));
+  }
 
   const quiet = async () => {
     let counts = {};
     for (const start = performance.now(); performance.now() - start < QUIET_LIMIT_MS; await delay(LOOK_MS)) {
       counts = await queue.getJobCounts();
-      const { completed, ...others } = counts;
-      const isQuiet = Object.values(others).every((count) => count === 0);
-      if (isQuiet && completions.size >= completed) return { completed, stuck: [] };
+      const { completed, failed, ...others } = counts;
+      const isQuiet = Object.values(others).every((number) => number === 0);
+      if (isQuiet && ends.size >= completed + failed) return { counts, stuck: [] };
     }
-    return {
-      completed: counts.completed,
-      stuck: [`the queue is not quiet: ${JSON.stringify(counts)}, ${completions.size} completions were told`],
-    };
+    return { counts, stuck: [`${name} is not quiet: ${JSON.stringify(counts)}, ${ends.size} ends were told`] };
+  };
+  const all = async (state, total) => {
+    const jobs = new Map();
+    for (let start = 0; start < total; start += READ_AT_ONCE) {
+      for (const job of await queue.getJobs([state], start, start + READ_AT_ONCE - 1)) jobs.set(job.id, job);
+    }
+    return jobs;
   };
 
   return {
-    async check(accepted, faults) {
-      const { completed, stuck } = await quiet();
-      const kept = new Map();
-      for (let start = 0; start < completed; start += READ_AT_ONCE) {
-        for (const job of await queue.getCompleted(start, start + READ_AT_ONCE - 1)) kept.set(job.id, job);
-      }
-      const found = [
-        ...accepted.map((job) => ({ ...job, text: problemOf(job, kept.get(job.id)) })),
-        ...[...kept.values()].map((job) => ({ ...times(job), text: problemOfKept(job, completions.get(job.id) ?? 0) })),
-      ].filter(({ text }) => text !== undefined);
-      const excused = found.filter((job) => mayBeLost(job, faults));
-      const problems = found.filter((job) => !excused.includes(job)).map(({ text }) => text);
-      const failed = [...failures].map(([id, reason]) => `job ${id} failed: ${reason}`);
-      return {
-        kept: kept.size,
-        problems: [...stuck, ...problems, ...failed],
-        excused: excused.map(({ text }) => text),
-      };
+    /** Once the queue is quiet: its jobs that are over, how often each was told to be, and what goes on all the same. */
+    async ended() {
+      const { counts, stuck } = await quiet();
+      const completed = await all('completed', counts.completed);
+      return { completed, failed: await all('failed', counts.failed), ends, stuck };
     },
     async close() {
       await Promise.all([queue.close(), events.close()]);
       for (const each of connections) each.disconnect();
     },
   };
-}
-
-/** What an accepted job lacks: to be kept, and that its producer saw the result that is kept. */
-function problemOf({ by, id, value, outcome, pid, text }, kept) {
-  const which = `job ${id} (${by}, value ${value})`;
-  if (kept === undefined) return `${which} is not among the completed ones: ${outcome} ${text ?? ''}`;
-  if (outcome !== 'right') return `${which} ended for its producer as ${outcome}: ${text}`;
-  // A second result would be of another run, which mostly is another process's.
-  const answer = answerIn(kept.returnvalue);
-  return pid === answer?.pid
-    ? undefined
-    : `${which}: its producer read the result of ${pid}, not that of ${answer?.pid}`;
-}
-
-function problemOfKept(job, completions) {
-  const value = numberIn(job.data.inputs[0]);
-  if (!isRight(answerIn(job.returnvalue), value)) return `job ${job.id} (value ${value}) keeps a wrong result`;
-  return completions === 1 ? undefined : `job ${job.id} was completed ${completions} times`;
 }
 
 /** When a job was there, on this process' clock. */

@@ -21,7 +21,12 @@ const STATISTICS = `${PREFIX}statistics:{all}`;
 /** While one lives. */
 const LIVING_KEYS = ['processes', 'processes-until', 'owners', 'owners-until'];
 /** Of a queue whose jobs have all ended: BullMQ's notes and events, and those that are kept. */
-const QUEUE_KEYS = ['meta', 'id', 'events', 'marker', 'completed', 'stalled-check'];
+const QUEUE_KEYS = ['meta', 'id', 'events', 'marker', 'completed', 'failed', 'stalled-check'];
+/** What stands for a submission that came with a key of its client, for a day. */
+const JOB_KEY = /:keys\.[^:]+:[0-9a-f]{64}$/;
+
+/** A tensor that stands beside a job. */
+const JOB_INPUT = /:payload:\{(.+)%7E([^.]+)\.i\d+\}$/;
 
 /**
  * Waits until nothing of the dead is left in Redis, nor anything of requests and jobs that have ended: so many
@@ -44,14 +49,10 @@ async function look(redis, live, blobs, queues) {
   const processes = ids.length - callers.length;
   const count = processes === live ? [] : [`${processes} processes are registered, ${live} live: ${ids.join(' ')}`];
   const alone = callers.filter((id) => !ids.includes(id.replace(CALLER, 'co-')));
-  const completed = await Promise.all(queues.map((queue) => redis.ask('ZRANGE', `${queue}:completed`, '0', '-1')));
-  const ofJobs = new Set(
-    queues.flatMap((queue, index) =>
-      // What is told of a job stays with it.
-      [...QUEUE_KEYS, ...completed[index].flatMap((id) => [id, `${id}:logs`])].map((name) => `${queue}:${name}`),
-    ),
+  const ofQueues = new Set((await Promise.all(queues.map((queue) => keysOfQueue(redis, queue)))).flat());
+  const keys = (await redis.ask('KEYS', '*')).filter(
+    (key) => !ofQueues.has(key) && !JOB_KEY.test(key) && !isWithoutJob(key, ofQueues) && !isOfTheLiving(key, ids, live),
   );
-  const keys = (await redis.ask('KEYS', '*')).filter((key) => !ofJobs.has(key) && !isOfTheLiving(key, ids, live));
   const owners = await redis.ask('HVALS', `${DIRECTORY}owners`);
   const leases = owners.filter((owner) => !ids.includes(owner.match(PROCESS_ID)?.[0]));
   return [
@@ -61,6 +62,20 @@ async function look(redis, live, blobs, queues) {
     ...leases.map((owner) => `lease of ${owner}`),
     ...filesIn(blobs),
   ];
+}
+
+/** Of a queue whose jobs are over. What is told of a job stays with it. */
+async function keysOfQueue(redis, queue) {
+  const ended = await Promise.all(
+    ['completed', 'failed'].map((set) => redis.ask('ZRANGE', `${queue}:${set}`, '0', '-1')),
+  );
+  return [...QUEUE_KEYS, ...ended.flat().flatMap((id) => [id, `${id}:logs`])].map((name) => `${queue}:${name}`);
+}
+
+/** Written for a job that was not added, since its gateway died: a coordinator sweeps it away, minutes later. */
+function isWithoutJob(key, ofQueues) {
+  const [, model, id] = JOB_INPUT.exec(key) ?? [];
+  return id !== undefined && ![...ofQueues].some((name) => name.endsWith(`infer.${model}:${id}`));
 }
 
 function isOfTheLiving(key, ids, live) {

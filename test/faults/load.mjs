@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { asBinary, HEADER_LENGTH, readTensors } from '../v2-tensors.mjs';
+import { asBinary, asJson, HEADER_LENGTH, readTensors } from '../v2-tensors.mjs';
 import {
   answerIn,
   isRight,
@@ -61,7 +61,8 @@ export function startLoad({ doors, places, clients }) {
   };
 }
 
-const FORMS = {
+/** Ways to ask, for requests and jobs alike: the model, the request of a value, and what is read of the answer. */
+export const FORMS = {
   json: {
     model: LOAD_MODEL,
     init: (value) => ({ body: JSON.stringify(requestOf(value)) }),
@@ -81,7 +82,13 @@ const FORMS = {
     model: LARGE_MODEL,
     init: (value) => asBinary([int32('LARGE', [LARGE_ELEMENTS], largeTensor(value))]),
     read: async (response) => (await binaryOutputs(response)).get('LARGE'),
-    isRight: (answer, value) => Buffer.from(answer.buffer).equals(Buffer.from(largeTensor(value + 1).buffer)),
+    isRight: (answer, value) => isLargeRight(answer, value),
+  },
+  largeJson: {
+    model: LARGE_MODEL,
+    init: (value) => asJson([int32('LARGE', [LARGE_ELEMENTS], largeTensor(value))]),
+    read: async (response) => Int32Array.from((await response.json()).outputs[0].data),
+    isRight: (answer, value) => isLargeRight(answer, value),
   },
   pipeline: {
     model: PIPELINE_MODEL,
@@ -124,6 +131,11 @@ async function ask(door, form, value) {
   } catch (error) {
     return { outcome: 'broken', text: error.cause?.message ?? error.message };
   }
+}
+
+/** Each element plus one. */
+export function isLargeRight(answer, value) {
+  return Buffer.from(answer.buffer).equals(Buffer.from(largeTensor(value + 1).buffer));
 }
 
 function largeTensor(value) {

@@ -6,12 +6,15 @@ export const ROLES = ['worker', 'coordinator', 'gateway'];
 export const PLACES = 2;
 const READY_LIMIT_MS = 60_000;
 const PAUSE_MS = 5_000;
+/** A worker's own word, in its log, that it was cut off for longer than its registration lasts. */
+const LAPSED = /registration lapsed; going on under a new id/;
 /** Between two looks at who works. */
 const SHARE_MS = 1_000;
 
 /** The processes of a cluster: two of each role, by place. `model`: of what is asked most. */
 export function createMembers(cluster, model = LOAD_MODEL) {
   const members = { worker: [], coordinator: [], gateway: [] };
+  const deadWorkers = [];
   const all = () => Object.values(members).flat();
   const start = async (role, place) => {
     const starting = cluster.start(role);
@@ -36,13 +39,14 @@ export function createMembers(cluster, model = LOAD_MODEL) {
       const moved = (await executed()).map((count, place) => count - before[place]);
       return moved.indexOf(Math.max(...moved));
     },
-    /** Kills the process there and starts another. Returns once that works. */
+    /** Kills the process there and starts another. Returns once that works; `pid` is its, `deadPid` the other's. */
     async replace(role, place) {
       const victim = members[role][place];
       members[role][place] = undefined;
       victim.process.kill('SIGKILL');
+      if (role === 'worker') deadWorkers.push(victim);
       await start(role, place);
-      return { pid: members[role][place].process.pid };
+      return { pid: members[role][place].process.pid, deadPid: victim.process.pid };
     },
     /** Asks the process there to stop (SIGTERM), and starts another once it has. Returns how it ended. */
     async drain(role, place) {
@@ -60,6 +64,9 @@ export function createMembers(cluster, model = LOAD_MODEL) {
       await delay(PAUSE_MS);
       members[role][place].process.kill('SIGCONT');
     },
+    /** Workers that were cut off, as a machine that stands still does it: what they had is lost, as with their death. */
+    lapsedPids: () =>
+      [...deadWorkers, ...members.worker].filter((one) => LAPSED.test(one.output())).map((one) => one.process.pid),
     /** Those that do not say that they are ready, on any of their ports. */
     async unready() {
       const ports = all().flatMap(({ role, http, metrics }) =>

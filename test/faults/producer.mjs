@@ -1,6 +1,6 @@
 import { Queue, QueueEvents } from 'bullmq';
 import { bullmqConnection } from './bullmq-connection.mjs';
-import { answerIn, isRight, requestOf, VALUE_MAX } from './load-model.mjs';
+import { answerIn, isRight, LOAD_MODEL, requestOf, VALUE_MAX } from './load-model.mjs';
 
 // A process of its own with nothing of Nereid: a plain BullMQ producer that adds one job after another for each of so
 // many clients, and waits for each result. Tells its parent of each job whose `add` resolved; ends on any message.
@@ -32,7 +32,18 @@ async function run() {
       continue;
     }
     const end = await outcome(job, value);
-    process.send({ job: { by: 'producer', id: job.id, value, sentMs, endedMs: now(), ...end } });
+    process.send({
+      job: {
+        by: 'producer',
+        kind: 'Node producer',
+        model: LOAD_MODEL,
+        id: job.id,
+        value,
+        sentMs,
+        endedMs: now(),
+        ...end,
+      },
+    });
   }
 }
 

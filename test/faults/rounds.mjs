@@ -5,17 +5,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { clusterOn, flagEnvironment } from '../deployment.mjs';
 import { answeringAfterMs, withFigures } from './figures.mjs';
 import { auditJobs } from './job-audit.mjs';
-import { startJobLoad } from './job-load.mjs';
 import { leftOfTheDead } from './left-over.mjs';
-import { startLoad } from './load.mjs';
-import { LARGE_MODEL, LOAD_MODEL, writeLoadModels } from './load-model.mjs';
+import { writeLoadModels } from './load-model.mjs';
 import { createMembers, PLACES, ROLES } from './members.mjs';
+import { JOB_MODELS, startMixedLoad } from './mixed-load.mjs';
 import { REDIS_FORMS } from './redis-forms.mjs';
-import { startProducer } from './start-producer.mjs';
+import { writeSequenceModel } from './sequence-model.mjs';
+import { sequenceProblems, stepMayFail, stepProblems } from './sequence-verdicts.mjs';
 
-const CLIENTS = 8;
-const JOB_CLIENTS = 4;
-const PRODUCER_CLIENTS = 4;
 /** A folder in memory, as large tensors need it. */
 const SHARED_MEMORY = '/dev/shm';
 /** Load before the first fault, and after one is over. */
@@ -30,77 +27,109 @@ export const FAULTS = {
   kill: ROLES.map((role) => ({ kind: 'kill', role })),
   pause: ROLES.map((role) => ({ kind: 'pause', role })),
   redis: ['restart', 'kill', 'outage'].map((kind) => ({ kind, role: 'redis' })),
+  'redis-restart': [{ kind: 'restart', role: 'redis' }],
+  'redis-kill': [{ kind: 'kill', role: 'redis' }],
   failover: [{ kind: 'failover', role: 'redis' }],
 };
 
 /**
- * So many rounds under a steady mixed load: requests and jobs over HTTP through both gateways, and jobs of a plain
- * BullMQ producer; two of each role run. `kill` kills (SIGKILL) a worker, the coordinator that owns the model, and a
- * gateway, in turn, each replaced at once; `pause` stops the same (SIGSTOP) for 5 s; `redis` ends a Redis that keeps
- * its data by SIGTERM and by SIGKILL, each time started again at once, then by SIGTERM for 6 s;
- * `failover` kills the primary that a Sentinel watches. Each form of Redis has the faults of REDIS_FORMS.
+ * Rounds under a steady load (mixed-load.mjs); two of each role run. `plan` names for each round the faults that it
+ * has, one after the other, spread over `roundMs` at least: `kill` kills (SIGKILL) a worker, the coordinator that owns
+ * the model, and a gateway, in turn, each replaced at once; `pause` stops the same (SIGSTOP) for 5 s; `redis` ends a
+ * Redis that keeps its data by SIGTERM and by SIGKILL, each time started again at once, then by SIGTERM for 6 s, and
+ * `redis-restart` and `redis-kill` are the first two alone; `failover` kills the primary that a Sentinel watches. Each
+ * form of Redis has the faults of REDIS_FORMS; with `fsync: 'always'` it syncs each write, and roles and audit rely on it.
  */
-export async function runRounds({ rounds, faults: names = ['kill'], form = 'single', timeScale = 1, tell = () => {} }) {
+export async function runRounds({
+  plan,
+  form = 'single',
+  timeScale = 1,
+  roundMs = 0,
+  fsync = 'everysec',
+  mixed = false,
+  python,
+  tell = () => {},
+}) {
   const folder = mkdtempSync(join(tmpdir(), 'nereid-faults-'));
   writeLoadModels(folder);
-  const redis = await REDIS_FORMS[form].start();
+  if (mixed) writeSequenceModel(folder);
+  const redis = await REDIS_FORMS[form].start(fsync);
   const { connection, jobPrefix } = redis;
   const blobs = REDIS_FORMS[form].blobsInFiles ? mkdtempSync(join(SHARED_MEMORY, 'nereid-faults-')) : undefined;
   const flags = [
     `--model-repository=${folder}`,
     `--time-scale=${timeScale}`,
     `--job-prefix=${jobPrefix}`,
+    `--jobs-fsync=${fsync}`,
     `--blob-dir=${blobs ?? 'none'}`,
   ];
   const members = createMembers(clusterOn(redis, flagEnvironment(flags)));
-  const keysOf = (model) => `${jobPrefix.replaceAll('%m', model)}:infer.${model}`;
-  const queue = { connection, name: `infer.${LOAD_MODEL}`, prefix: jobPrefix.replaceAll('%m', LOAD_MODEL) };
-  const audit = auditJobs(queue);
-  let producer;
+  const queueOf = (model) => ({
+    connection,
+    name: `infer.${model}`,
+    prefix: jobPrefix.replaceAll('%m', model),
+    model,
+  });
+  const queues = JOB_MODELS.map(queueOf);
+  const audit = auditJobs(queues, { synced: fsync === 'always' });
+  let load;
   try {
     await members.startAll();
-    const load = startLoad({ doors: members.door, places: PLACES, clients: CLIENTS });
-    const jobLoad = startJobLoad({ doors: members.door, places: PLACES, clients: JOB_CLIENTS });
-    producer = startProducer({ ...queue, clients: PRODUCER_CLIENTS });
+    load = startMixedLoad({ doors: members.door, places: PLACES, queueOf, url: redis.url, mixed, python });
     await delay(SETTLE_MS);
-    const faults = [];
-    for (let round = 0; round < rounds; round += 1) {
-      for (const fault of names.flatMap((name) => FAULTS[name])) {
-        const seen = await befall({ ...fault, round }, { members, redis, load });
-        faults.push(withFigures(seen, load.requests));
-        tell(faults.at(-1));
-      }
-    }
-    const requests = await load.stop();
-    await jobLoad.stop();
-    const producerCode = await producer.stop();
-    const jobs = [...jobLoad.jobs, ...producer.jobs];
-    const { kept, problems, excused } = await audit.check(jobs, faults);
+    const faults = await runPlan({ plan, roundMs, tell }, { members, redis, load });
+    const { requests, jobs, sequences, stepSequences, producerCodes } = await load.stop();
+    const lapsed = members.lapsedPids();
+    const { kept, problems, excused, counts } = await audit.check(
+      jobs,
+      faults,
+      stepMayFail(stepSequences, faults, lapsed),
+    );
     const held = await whenQuiet(members);
-    const look = { blobs, queues: [LOAD_MODEL, LARGE_MODEL].map(keysOf) };
+    const look = { blobs, queues: queues.map(({ prefix, name }) => `${prefix}:${name}`) };
     const left = await leftOfTheDead(redis, { ...look, live: members.count });
     const endings = await members.stop();
     return {
       faults,
-      requests: [...requests, ...jobLoad.refusals],
+      requests,
       jobs,
       kept,
-      jobProblems: problems,
+      jobCounts: counts,
+      jobProblems: [...problems, ...stepProblems(stepSequences)],
       excusedJobs: excused,
-      producerCode,
+      sequences,
+      sequenceProblems: sequenceProblems(sequences, faults, lapsed),
+      lapsed,
+      producerCodes,
       held,
       left,
       leftAtEnd: await leftOfTheDead(redis, { ...look, live: 0 }),
       endings,
     };
   } finally {
-    producer?.kill();
+    load?.kill();
     members.killAll();
     await audit.close();
     await redis.stop();
     rmSync(folder, { recursive: true, force: true });
     if (blobs !== undefined) rmSync(blobs, { recursive: true, force: true });
   }
+}
+
+async function runPlan({ plan, roundMs, tell }, { members, redis, load }) {
+  const seen = [];
+  for (const [round, names] of plan.entries()) {
+    const fromMs = performance.now();
+    const faults = names.flatMap((name) => FAULTS[name]);
+    for (const [index, fault] of faults.entries()) {
+      await delay(Math.max(0, fromMs + (index * roundMs) / faults.length - performance.now()));
+      const figures = withFigures(await befall({ ...fault, round }, { members, redis, load }), load.requests);
+      seen.push(figures);
+      tell(figures);
+    }
+    await delay(Math.max(0, fromMs + roundMs - performance.now()));
+  }
+  return seen;
 }
 
 const REDIS_ENDS = {

@@ -1,6 +1,7 @@
 import { commandOptions } from '../command-options.mjs';
+import { countLines } from './count-lines.mjs';
 import { gapsMs, medianGapMs } from './figures.mjs';
-import { problemsOf } from './problems.mjs';
+import { latenessOf, problemsOf } from './problems.mjs';
 import { REDIS_FORMS } from './redis-forms.mjs';
 import { FAULTS, runRounds } from './rounds.mjs';
 
@@ -45,7 +46,12 @@ function fail(text) {
   process.exit(2);
 }
 
-const result = await runRounds({ rounds, faults, form, timeScale, tell: (fault) => console.log(line(fault)) });
+const result = await runRounds({
+  plan: Array(rounds).fill(faults),
+  form,
+  timeScale,
+  tell: (fault) => console.log(line(fault)),
+});
 
 function line({ round, kind, role, gapMs, slowestMs, joinMs, healthyMs, right, wrong, refused, broken, stale }) {
   return [
@@ -62,17 +68,15 @@ function line({ round, kind, role, gapMs, slowestMs, joinMs, healthyMs, right, w
   ].join('; ');
 }
 
-const problems = problemsOf(result, { timeScale });
+const problems = [...problemsOf(result), ...latenessOf(result, { timeScale })];
 for (const problem of problems) console.log(problem);
 const { requests, jobs, kept } = result;
-const submissions = (by) => jobs.filter((job) => job.by === by).length;
 const countOf = (outcome) => requests.filter((one) => one.outcome === outcome).length;
 console.log(
   `${requests.length} requests: ${countOf('right')} right, ${countOf('wrong')} wrong, ${countOf('refused')} refused, ${countOf('broken')} broken`,
 );
-console.log(
-  `${jobs.length} jobs accepted (${submissions('http')} over HTTP, ${submissions('producer')} of the producer), ${kept} results kept`,
-);
+console.log(`${jobs.length} jobs accepted, ${kept} results kept`);
+for (const line of countLines(result.jobCounts)) console.log(line);
 for (const role of ['worker', 'coordinator', 'gateway']) {
   const gaps = gapsMs(result.faults, role);
   if (gaps.length > 0)

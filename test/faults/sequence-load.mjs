@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ANSWER_LIMIT_MS, LOOK_FOR_DOOR_MS } from './load.mjs';
 import { LONG_VALUE, SEQUENCE_MODEL, stepOf } from './sequence-model.mjs';
@@ -7,16 +8,22 @@ const STEPS_MAX = 24;
 /** Between two steps. */
 const PAUSE_MS_MAX = 40;
 const VALUE_MAX = LONG_VALUE + 1;
+/** Before the numbers of sequences whose steps are numbered: their ids are never used again. */
+const RUN = randomUUID();
 /** Of a wrong answer so much is told. */
 const TEXT_MAX = 200;
+
+/** Of numbered steps, before one is sent again. */
+const AGAIN_MS = 100;
 
 /**
  * Clients that each run one sequence after another until `stop`, which lets those that run end. Each sequence has an id
  * of its own, its steps go to the doors by turns, and each step's answer must say how many steps there were and what
  * they sum up to. A sequence is written down once it has ended: `right` where every answer was, `lost` where the
- * server says that it is, else `wrong`, `refused` or `broken` with what came.
+ * server says that it is, else `wrong`, `refused` or `broken` with what came. `numbered` steps are sent again, by the
+ * other door, until they are answered, so that these two stand for none in all that time.
  */
-export function startSequenceLoad({ doors, places, clients }) {
+export function startSequenceLoad({ doors, places, clients, numbered = false }) {
   const sequences = [];
   const running = new Set();
   let goesOn = true;
@@ -24,9 +31,10 @@ export function startSequenceLoad({ doors, places, clients }) {
   const run = async () => {
     while (goesOn) {
       begun += 1;
-      const sequence = { id: begun, begunMs: performance.now(), steps: 0, pid: undefined };
+      const id = numbered ? `${RUN}-${begun}` : begun;
+      const sequence = { id, place: begun, begunMs: performance.now(), steps: 0, pid: undefined };
       running.add(sequence);
-      const end = await play(sequence, doors, places);
+      const end = await play(sequence, doors, places, numbered);
       running.delete(sequence);
       sequences.push(Object.assign(sequence, end, { endedMs: performance.now() }));
       // Who is refused at once would ask thousands of times, and slow down what it waits for.
@@ -46,14 +54,15 @@ export function startSequenceLoad({ doors, places, clients }) {
   };
 }
 
-async function play(sequence, doors, places) {
+async function play(sequence, doors, places, numbered) {
   const length = STEPS_MIN + Math.floor(Math.random() * (STEPS_MAX - STEPS_MIN));
   let sum = 0;
   for (let step = 0; step < length; step += 1) {
     const value = Math.floor(Math.random() * VALUE_MAX);
     sum += value;
     const flags = { start: step === 0, end: step === length - 1 };
-    const answer = await ask(await doorFor(doors, (sequence.id + step) % places), stepOf(sequence.id, value, flags));
+    const body = stepOf(sequence.id, value, flags, numbered ? { nereid_step: step } : {});
+    const answer = await askOnce((turn) => doorFor(doors, (sequence.place + step + turn) % places), body, numbered);
     if (answer.outcome !== 'answered') return answer;
     const [count, total, pid] = answer.values;
     if (count !== step + 1 || total !== sum) {
@@ -69,6 +78,16 @@ async function play(sequence, doors, places) {
     await delay(Math.random() * PAUSE_MS_MAX);
   }
   return { outcome: 'right' };
+}
+
+async function askOnce(door, body, numbered) {
+  const limitMs = performance.now() + ANSWER_LIMIT_MS;
+  for (let turn = 0; ; turn += 1) {
+    const answer = await ask(await door(turn), body);
+    const mayGoOn = numbered && (answer.outcome === 'refused' || answer.outcome === 'broken');
+    if (!mayGoOn || performance.now() > limitMs) return answer;
+    await delay(AGAIN_MS);
+  }
 }
 
 async function doorFor(doors, place) {

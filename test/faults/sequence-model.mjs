@@ -56,9 +56,10 @@ export function writeSequenceModel(folder) {
   writeFileSync(join(folder, SEQUENCE_MODEL, '1', 'model.mjs'), SOURCE);
 }
 
-export function stepOf(sequenceId, value, { start, end }) {
+/** One step. `more` are further parameters. */
+export function stepOf(sequenceId, value, { start, end }, more = {}) {
   return {
-    parameters: { sequence_id: sequenceId, sequence_start: start, sequence_end: end },
+    parameters: { sequence_id: sequenceId, sequence_start: start, sequence_end: end, ...more },
     inputs: [{ name: 'VALUE', datatype: 'INT32', shape: [1, 1], data: [value] }],
   };
 }

@@ -1,0 +1,64 @@
+import { startJobLoad } from './job-load.mjs';
+import { startLoad } from './load.mjs';
+import { LARGE_MODEL, LOAD_MODEL } from './load-model.mjs';
+import { startSequenceLoad } from './sequence-load.mjs';
+import { SEQUENCE_MODEL } from './sequence-model.mjs';
+import { startProducer, startPythonProducer } from './start-producer.mjs';
+import { startStepLoad } from './step-load.mjs';
+
+const CLIENTS = 8;
+const JOB_CLIENTS = 4;
+const PRODUCER_CLIENTS = 4;
+const PYTHON_CLIENTS = 2;
+const SEQUENCE_CLIENTS = 4;
+const STEP_CLIENTS = 4;
+
+/** The models that jobs are for. */
+export const JOB_MODELS = [LOAD_MODEL, LARGE_MODEL, SEQUENCE_MODEL];
+
+/**
+ * The load of a run: requests and jobs over HTTP through all doors, and jobs of a plain BullMQ producer in Node; where
+ * it is `mixed` also sequences, as waiting requests and as jobs, and, where there is a `python`, a producer in that.
+ * `queueOf` gives a model's queue.
+ */
+export function startMixedLoad({ doors, places, queueOf, url, mixed, python }) {
+  const at = { doors, places };
+  const load = startLoad({ ...at, clients: CLIENTS });
+  const jobLoad = startJobLoad({ ...at, clients: JOB_CLIENTS });
+  const queue = queueOf(LOAD_MODEL);
+  const producer = startProducer({ ...queue, clients: PRODUCER_CLIENTS });
+  const inPython =
+    python === undefined ? undefined : startPythonProducer(python, { ...queue, url, clients: PYTHON_CLIENTS });
+  const sequences = mixed ? startSequenceLoad({ ...at, clients: SEQUENCE_CLIENTS, numbered: true }) : undefined;
+  const steps = mixed ? startStepLoad({ ...at, clients: STEP_CLIENTS, queue: queueOf(SEQUENCE_MODEL) }) : undefined;
+  const producers = [producer, ...(inPython === undefined ? [] : [inPython])];
+  return {
+    requests: load.requests,
+    oldestSentMs: load.oldestSentMs,
+    /** Lets everything end. Resolves with what became of it. */
+    async stop() {
+      const [requests, producerCodes] = await Promise.all([
+        load.stop(),
+        Promise.all(producers.map((one) => one.stop())),
+        jobLoad.stop(),
+        sequences?.stop(),
+        steps?.stop(),
+      ]);
+      const stepSequences = steps?.sequences ?? [];
+      return {
+        requests: [...requests, ...jobLoad.refusals],
+        jobs: [
+          ...jobLoad.jobs,
+          ...producers.flatMap((one) => one.jobs),
+          ...stepSequences.flatMap((sequence) => sequence.steps),
+        ],
+        sequences: sequences?.sequences ?? [],
+        stepSequences,
+        producerCodes,
+      };
+    },
+    kill() {
+      for (const one of producers) one.kill();
+    },
+  };
+}
