@@ -13,6 +13,8 @@ const CLIENTS = 24;
 const SETTLE_MS = 1_000;
 /** Until sequences of a dead worker are told so, and another works in its place, beside the time-outs of the cluster. */
 const LOST_TOLD_MS = 60_000;
+/** Until the worker that is to stop has a sequence. */
+const HAS_SOME_MS = 30_000;
 const LOOK_MS = 20;
 /** A START that a gateway sent before it heard of the drain may still come to the worker. */
 const STARTS_LAG_MS = 1_000;
@@ -98,8 +100,11 @@ async function workerRound({ members, load }) {
 
 /** What a worker has ends there; what begins, begins elsewhere. */
 async function drainRound({ members, load }) {
-  const fromMs = performance.now();
   const pid = members.pid('worker', 1);
+  for (const start = performance.now(); performance.now() - start < HAS_SOME_MS; await delay(LOOK_MS)) {
+    if (load.running().some((one) => one.pid === pid)) break;
+  }
+  const fromMs = performance.now();
   const kept = load.running().filter((one) => one.pid === pid);
   const { ending, endedMs } = await members.drain('worker', 1);
   await delay(SETTLE_MS);
