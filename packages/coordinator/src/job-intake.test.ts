@@ -1,7 +1,7 @@
 import { createLog, systemClock } from '@nereid/runtime';
 import { connectRedis, createJobQueues, type JobQueues, type NewJob, type StoredJob, timing } from '@nereid/transport';
 import { type RedisServerFixture, startRedisServer } from '@nereid/transport/redis-server-fixture';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type FakeCluster, type FakeWorker, fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
 
 let server: RedisServerFixture;
@@ -48,8 +48,12 @@ interface World {
 }
 
 /** `first` is done before the coordinator starts. */
-async function world(config = '', first = async (_cluster: FakeCluster) => {}): Promise<World> {
-  const queues = openQueues();
+async function world(
+  config = '',
+  first = async (_cluster: FakeCluster) => {},
+  as = (opened: JobQueues): JobQueues => opened,
+): Promise<World> {
+  const queues = as(openQueues());
   const cluster = fakeCluster([fakeModel(model, config)], {}, { jobs: queues });
   const worker = await cluster.worker();
   await first(cluster);
@@ -529,6 +533,52 @@ describe('a job that is cancelled', () => {
     worker.finish();
     worker.finish();
     expect(await ended('j2')).toMatchObject({ state: 'completed' });
+  });
+
+  test('that is taken and not held yet, as while its tensors are read, is not run', async () => {
+    let handOn = () => {};
+    const read = new Promise<void>((resolve) => {
+      handOn = resolve;
+    });
+    let isTaken = false;
+    const { cluster, worker, queues, add, ended } = await world('', undefined, (opened) => ({
+      ...opened,
+      take: (name, options) =>
+        opened.take(name, {
+          ...options,
+          taken(job) {
+            isTaken = true;
+            void read.then(() => options.taken(job));
+            return true;
+          },
+        }),
+    }));
+    await add('j1');
+    await expect.poll(() => isTaken).toBe(true);
+    await queues.changes.cancel(model, 'j1');
+    const finds = vi.spyOn(queues, 'find');
+    cluster.gateway().cancelJob(model, 'j1');
+    await expect.poll(() => finds.mock.results.length).toBe(1);
+    await finds.mock.results[0]?.value;
+    await settle();
+    handOn();
+    expect(await ended('j1')).toMatchObject({ state: 'failed', failedReason: 'CANCELLED: the job was cancelled' });
+    expect(worker.executes).toEqual([]);
+  });
+
+  test('which has ended by then is no matter when it is retried', async () => {
+    const { cluster, worker, queues, add, ended, batches } = await world();
+    await add('j1', {});
+    await ended('j1');
+    const finds = vi.spyOn(queues, 'find');
+    cluster.gateway().cancelJob(model, 'j1');
+    await expect.poll(() => finds.mock.results.length).toBe(1);
+    await finds.mock.results[0]?.value;
+    await (await queues.openBullQueue(model, 'infer').getJob('j1'))?.updateData(jobData());
+    await queues.changes.retry(model, 'j1');
+    await batches(1);
+    worker.finish();
+    expect(await ended('j1')).toMatchObject({ state: 'completed' });
   });
 
   test('elsewhere is no matter of this owner', async () => {

@@ -1,10 +1,8 @@
 import {
   type BatchTiming,
   type CancelJobMessage,
-  type DecodedJob,
   type ErrorInfo,
   failedReason,
-  type InferMessage,
   isJobCancelled,
   isWholeOutcome,
   JOB_CANCELLED,
@@ -18,12 +16,14 @@ import {
   sequenceLost,
 } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
-import { type JobQueues, type JobTaker, type LargeTensors, publicJobId, type TakenJob } from '@nereid/transport';
+import { type JobQueues, type LargeTensors, publicJobId, type TakenJob } from '@nereid/transport';
 import { endSequence } from './answer-sequences.ts';
+import { createComingCancels } from './coming-cancels.ts';
+import { type HeldJob, heldJob, isQueued, type ServedModel } from './held-job.ts';
 import type { Intake } from './intake.ts';
 import { readJob, resultOf, sequenceOf } from './job-request.ts';
 import { countedIdentity, createJobSteps, runsSteps, type StepIdentity, stepVerdict } from './job-steps.ts';
-import { createJobStream, type JobStream, progressOf, streamUnwritten } from './job-stream.ts';
+import { type JobStream, progressOf, streamUnwritten } from './job-stream.ts';
 import { type JobVerdict, jobVerdict } from './job-verdict.ts';
 import { liveRun } from './live-runs.ts';
 import { allDescribed, type OwnedModel } from './owned-model.ts';
@@ -80,38 +80,18 @@ const SENDS_MAX = 5;
 
 const ANSWER_LOST: ErrorInfo = { code: 'INTERNAL', message: `the answer was lost ${SENDS_MAX} times` };
 
-interface Served {
-  readonly model: OwnedModel;
-  readonly taker: JobTaker;
-  /** Held jobs by BullMQ's id. */
-  readonly jobs: Map<string, HeldJob>;
-}
-
-interface HeldJob {
-  readonly id: string;
-  readonly served: Served;
-  readonly decoded: DecodedJob;
-  /** Of a sequence. */
-  readonly isStep: boolean;
-  readonly deadlineWallMs: number;
-  /** Of a decoupled model. */
-  readonly stream: JobStream | undefined;
-  message: InferMessage;
-  /** Since when no queue knows the request. */
-  unknownSinceUs: number | undefined;
-}
-
 export function createJobIntake(parts: JobIntakeParts): JobIntake {
   const { id: self, clock, log, intake, answerWaitMs } = parts;
-  const models = new Set<Served>();
+  const models = new Set<ServedModel>();
   const steps = createJobSteps();
+  const coming = createComingCancels(parts);
   /** Held jobs by the id of their request, oldest first. */
   const requests = new Map<string, HeldJob>();
   const closings = new Set<Promise<void>>();
   let lastG = 0;
   let sweeping: Timer | undefined;
 
-  const room = (served: Served): number => {
+  const room = (served: ServedModel): number => {
     const { model, jobs } = served;
     if (parts.stopping() || model.phase !== 'serving') return 0;
     if (!model.versions.some(({ state }) => state === 'READY')) return 0;
@@ -122,11 +102,13 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
     return Math.max(jobs.size === 0 ? 1 : 0, waitingMax - waiting);
   };
 
-  const taken = (served: Served, job: TakenJob): boolean => {
+  const taken = (served: ServedModel, job: TakenJob): boolean => {
     if (parts.stopping() || served.model.phase !== 'serving' || !models.has(served)) return false;
-    if (isJobCancelled(job.data)) {
+    const isCancelled = coming.takes(served.model.name, job.id) || isJobCancelled(job.data);
+    const unrun = isCancelled ? failedReason(JOB_CANCELLED) : job.deferredFailure;
+    if (unrun !== undefined) {
       endSteps(served.model, sequenceOf(served.model, job.data));
-      ended(served.taker.fail(job.id, failedReason(JOB_CANCELLED), false));
+      ended(served.taker.fail(job.id, unrun, false));
       return true;
     }
     const read = readJob(served.model, job.data, job.blobs);
@@ -134,39 +116,17 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
       ended(served.taker.fail(job.id, failedReason(read.error), false));
       return true;
     }
-    const { deadlineMs, request, sequenceIndex } = read.decoded;
-    const { name, epoch } = served.model;
-    const deadlineWallMs = deadlineMs === 0 ? Number.POSITIVE_INFINITY : job.createdMs + deadlineMs;
+    const { decoded } = read;
+    const { name } = served.model;
+    const { correlationId } = decoded.request;
     const isStep = runsSteps(served.model);
-    if (isStep && steps.taken(name, job, sequenceIndex)) {
-      endSequence(served.model, request.correlationId);
-      ended(served.taker.fail(job.id, failedReason(sequenceLost(name, request.correlationId)), false));
+    if (isStep && steps.taken(name, job, decoded.sequenceIndex)) {
+      endSequence(served.model, correlationId);
+      ended(served.taker.fail(job.id, failedReason(sequenceLost(name, correlationId)), false));
       return true;
     }
     const identity = (isStep ? countedIdentity(name, job.id) : undefined) ?? nextIdentity();
-    const held: HeldJob = {
-      id: job.id,
-      served,
-      decoded: read.decoded,
-      isStep,
-      deadlineWallMs,
-      stream: served.model.signature.decoupled ? createJobStream(name) : undefined,
-      message: {
-        kind: 'infer',
-        model: name,
-        epoch,
-        ...identity,
-        prev: 0,
-        session: isStep && request.sequenceStart ? identity.id : null,
-        step: isStep ? sequenceIndex : -1,
-        // One that was taken before may be at a worker (docs/protocol.md R9).
-        sends: isStep && job.starts > 1 ? 1 : 0,
-        msLeft: 0,
-        replyTo: self,
-        request,
-      },
-      unknownSinceUs: undefined,
-    };
+    const held = heldJob({ served, job, decoded, isStep, identity, replyTo: self });
     served.jobs.set(job.id, held);
     requests.set(held.message.id, held);
     schedule(held);
@@ -283,7 +243,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
   };
 
   /** Another may run the job now: whatever still waits for it here is taken out. */
-  const lost = (served: Served, id: string) => {
+  const lost = (served: ServedModel, id: string) => {
     const held = served.jobs.get(id);
     if (held === undefined) return;
     forget(held);
@@ -314,26 +274,29 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
     if (end !== undefined) settle(held, end, message.timing);
   };
 
-  const cancel = ({ model, id }: CancelJobMessage) => {
-    for (const served of models) {
-      const held = served.model.name === model ? served.jobs.get(id) : undefined;
-      if (held === undefined) continue;
-      const note = noteOf(held, { ok: false, error: JOB_CANCELLED }, undefined);
-      forget(held);
-      takeOut(held);
-      // Whether or not its queue still knew the request.
-      endSteps(served.model, held.message.request.correlationId);
-      steps.over(model, id);
-      ended(served.taker.fail(id, failedReason(JOB_CANCELLED), false, note));
-    }
+  /** False where the job is not held here. */
+  const cancelHeld = ({ model, id }: CancelJobMessage): boolean => {
+    const held = servedModel(model)?.jobs.get(id);
+    if (held === undefined) return false;
+    const { served, message } = held;
+    const note = noteOf(held, { ok: false, error: JOB_CANCELLED }, undefined);
+    forget(held);
+    takeOut(held);
+    // Whether or not its queue still knew the request.
+    endSteps(served.model, message.request.correlationId);
+    steps.over(model, id);
+    ended(served.taker.fail(id, failedReason(JOB_CANCELLED), false, note));
+    return true;
   };
+
+  const servedModel = (name: string) => [...models].find(({ model }) => model.name === name);
 
   /** A sequence of which a step is left out is over. */
   const endSteps = (model: OwnedModel, correlationId: bigint | string) => {
     if (runsSteps(model)) endSequence(model, correlationId);
   };
 
-  const drop = (served: Served) => {
+  const drop = (served: ServedModel) => {
     if (!models.delete(served)) return;
     for (const held of [...served.jobs.values()]) forget(held);
     const closing = served.taker.close().catch((error) => log.error({ err: error }, 'jobs not given back'));
@@ -354,7 +317,7 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
         taken: (job) => taken(served, job),
         lost: (id) => lost(served, id),
       });
-      const served: Served = { model, taker, jobs };
+      const served: ServedModel = { model, taker, jobs };
       models.add(served);
       sweeping ??= clock.at(clock.nowUs() + answerWaitMs * 1000, sweep);
       return () => drop(served);
@@ -374,7 +337,10 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
       if (isWholeOutcome(outcome)) settle(held, outcome, message.timing);
       else if (!isQueued(held)) resend(held);
     },
-    cancel,
+    cancel(message) {
+      if (cancelHeld(message) || servedModel(message.model) === undefined) return;
+      coming.expect(message, () => cancelHeld(message));
+    },
     missing(message) {
       const held = requests.get(message.id);
       if (held === undefined || isQueued(held)) return;
@@ -389,8 +355,4 @@ export function createJobIntake(parts: JobIntakeParts): JobIntake {
       return requests.size;
     },
   };
-}
-
-function isQueued({ served, message }: HeldJob): boolean {
-  return served.model.versions.some(({ queue }) => queue?.knows(message.id) === true);
 }

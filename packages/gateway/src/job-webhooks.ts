@@ -28,7 +28,7 @@ export function createJobWebhooks(queues: Pick<JobQueues, 'deliveries' | 'find'>
         field: 'id',
       });
     }
-    await deliveries.add(model, id, { url, ended: { ...job, data: null, result: null } });
+    await deliveries.addAnew(model, id, { url, ended: { ...job, data: null, result: null } });
     return true;
   };
 

@@ -34,7 +34,7 @@ export function createBulkStore({ connector, prefix, clock, waitsForDisk }: Bulk
   // What is on disk behind it, is there too.
   const committed = waitsForDisk ? connector.connect('bulk-commit') : connection;
   const committing = waitsForDisk ? bulkScripts(committed.client) : scripts;
-  const synced = waitsForDisk ? createSyncedWrites(committed) : undefined;
+  const synced = waitsForDisk ? createSyncedWrites(committed, keys.synced(ALL)) : undefined;
   const safely = <T>(write: () => Promise<T>): Promise<T> =>
     ask(() => (synced === undefined ? write() : synced.run(write)), committed);
 

@@ -2,7 +2,6 @@ import { errorInfo, NereidError, REDIS_FULL } from '@nereid/protocol';
 import { answeredWithin, type Clock, type Log, pause } from '@nereid/runtime';
 import { type Job, type Queue, Worker } from 'bullmq';
 import type { JobQueues, NewJob, StoredJob, TakeOptions } from './jobs.ts';
-import { createSyncedAdds, type SyncedAdds } from './jobs-add.ts';
 import { createJobChanges } from './jobs-changes.ts';
 import { createDeliveries } from './jobs-deliveries.ts';
 import { readEventPage } from './jobs-event-page.ts';
@@ -20,6 +19,7 @@ import { withPayloads } from './jobs-payload-taker.ts';
 import { createJobPayloads } from './jobs-payloads.ts';
 import { jobPlace } from './jobs-places.ts';
 import { createBullQueues } from './jobs-queues.ts';
+import { createSafeWrites, type JobsLink } from './jobs-safe-writes.ts';
 import { createScriptMover } from './jobs-script-mover.ts';
 import { createJobScripts, type JobScripts } from './jobs-scripts.ts';
 import { ALONG_PARTS, createStalledCheck, type StalledCheck, type StalledQueue } from './jobs-stalled.ts';
@@ -36,7 +36,7 @@ export interface JobQueuesOptions {
   readonly connector: RedisConnector;
   /** BullMQ's key prefix; `%m` stands for the model. `bull`, BullMQ's own, by default. */
   readonly prefix?: string;
-  /** An add waits until it is on Redis' disk, by WAITAOF (`checkJobsDurability` says whether it has to). */
+  /** What is promised waits until it is on Redis' disk, by WAITAOF (`checkJobsDurability` says whether it has to). */
   readonly waitsForDisk?: boolean;
   /** This process alone takes jobs from this Redis, so whatever another has taken is a dead one's. */
   readonly alone?: boolean;
@@ -76,7 +76,6 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const redisKeyNames = redisKeys(options.redisPrefix ?? REDIS_PREFIX);
   let connection: RedisConnection | undefined;
   let payloadConnection: RedisConnection | undefined;
-  let synced: SyncedAdds | undefined;
   let sweeping: Promise<void> | undefined;
   const sweepEnd = new AbortController();
   let stalled: StalledCheck | undefined;
@@ -129,6 +128,18 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       cause,
     });
 
+  const commands = () => {
+    const { client } = connected();
+    holdWrites();
+    return client;
+  };
+
+  const link: JobsLink = { ask, queue: opened, client: commands };
+  const synced = options.waitsForDisk
+    ? createSafeWrites({ connector, log, queueOf, ask, markKey: redisKeyNames.synced('all') })
+    : undefined;
+  const safe: JobsLink = synced ?? link;
+
   const read = async (model: string, id: string) => (await opened(model).getJob(id)) as Job | undefined;
 
   const find = (model: string, id: string, known?: Job): Promise<StoredJob | undefined> =>
@@ -154,14 +165,13 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     page: (model, id, start) => readEventPage(connected().client, opened(model).toKey('events'), id, start),
   });
 
-  const letters = createDeadLetters({ clock, ask, jobs: opened, letters: (model) => opened(model, 'dead') });
+  const letters = createDeadLetters({ clock, link, safe });
   const deliveries = createDeliveries({
     clock,
     log,
-    ask,
-    queues: (model) => opened(model, 'hooks'),
+    link,
+    safe,
     names: queueOf,
-    client: () => connected().client,
     together: !connector.cluster,
   });
   const payloads = createJobPayloads({
@@ -171,6 +181,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     },
     keys: redisKeyNames,
     ask,
+    safe,
   });
 
   const isThere = async (publicId: string): Promise<boolean> => {
@@ -184,18 +195,6 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const sweep = () => {
     const { signal } = sweepEnd;
     return sweepPayloads({ clock, log, client: commands, keys: redisKeyNames, isThere, signal });
-  };
-
-  const addSynced = async (model: string, job: NewJob) => {
-    synced ??= createSyncedAdds({ connector, log, queueOf });
-    await synced.connection.ready();
-    return synced.run(model, (queue) => addJob(queue, job));
-  };
-
-  const commands = () => {
-    const { client } = connected();
-    holdWrites();
-    return client;
   };
 
   const shutDown = async () => {
@@ -220,13 +219,18 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     waitOutcome: (model, id, waitMs, signal) => wait(model, id, waitMs, true, signal),
     follow,
     async add(model, job) {
-      if (job.blobs !== undefined && job.blobs.size > 0) await payloads.write(job.blobs);
-      await ask(() => (options.waitsForDisk ? addSynced(model, job) : addJob(opened(model), job)));
+      const { blobs } = job;
+      const hasBlobs = blobs !== undefined && blobs.size > 0;
+      if (hasBlobs) await payloads.write(blobs);
+      await safe.ask(async () => {
+        if (hasBlobs && synced !== undefined) await payloads.ensure(synced.client(), blobs);
+        await safe.queue(model).add(JOB_NAME, job.data, jobOptions(job));
+      });
     },
     memory: () => ask(() => redisMemory(commands())),
     list: createJobList({ ask, client: commands, opened }),
     place: (model, id) => ask(() => jobPlace(commands(), opened(model), id)),
-    changes: createJobChanges({ ask, read, find: (model, id) => find(model, id), payloads }),
+    changes: createJobChanges({ safe, find: (model, id) => find(model, id), payloads }),
     keys: createJobKeys({ ask, client: commands, prefix: (model) => queueOf(model).prefix }),
     notes: (model, id) => ask(async () => (await opened(model).getJobLogs(id, 0, NOTES_READ_MAX - 1, false)).logs),
     counts: (model) =>
@@ -304,10 +308,6 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 function redisFull(url: string, cause: unknown): NereidError {
   const text = `Redis at ${url} has no memory left (maxmemory): jobs are taken again once some have ended or expired`;
   return new NereidError('UNAVAILABLE', text, { reason: REDIS_FULL, cause });
-}
-
-function addJob(queue: Queue, job: NewJob): Promise<unknown> {
-  return queue.add(JOB_NAME, job.data, jobOptions(job));
 }
 
 function stalledInOrder(worker: Worker, scripts: JobScripts): StalledQueue {

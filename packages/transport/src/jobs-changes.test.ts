@@ -196,6 +196,16 @@ describe('the tensors of a job that stand beside it', () => {
     expect(await queues.find(model, 'A1')).toMatchObject({ state: 'failed' });
   });
 
+  test('and that a client had put for it are told as well', async () => {
+    const ref = await queues.payloads.put(Uint8Array.of(7), 60, Date.now());
+    await add('A1', { data: { inputs: [tensor(ref)] } });
+    const { taker } = await take(1);
+    await taker.fail('A1', 'INTERNAL: x', false);
+    await redis.del(...(await redis.keys(`*payload:*${ref}*`)));
+    await expect(queues.changes.retry(model, 'A1')).rejects.toMatchObject({ code: 'NOT_FOUND', reason: 'expired' });
+    expect(await queues.letters.find(model, 'A1')).toBeDefined();
+  });
+
   test('go with it', async () => {
     const key = await failed();
     expect(await queues.changes.remove(model, 'A1')).toBe(true);

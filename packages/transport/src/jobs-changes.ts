@@ -1,13 +1,14 @@
 import { blobRefs, isJsonObject, NereidError } from '@nereid/protocol';
 import type { Job } from 'bullmq';
 import type { StoredJob } from './jobs.ts';
+import { readLetter, removeLetter } from './jobs-letters.ts';
 import { publicJobId } from './jobs-names.ts';
 import type { JobPayloads } from './jobs-payloads.ts';
+import type { JobsLink } from './jobs-safe-writes.ts';
 
 export interface JobChangesParts {
-  /** Asks Redis, and again if that failed. */
-  readonly ask: <T>(question: () => Promise<T>) => Promise<T>;
-  readonly read: (model: string, id: string) => Promise<Job | undefined>;
+  /** Of what is promised once it resolves. */
+  readonly safe: JobsLink;
   readonly find: (model: string, id: string) => Promise<StoredJob | undefined>;
   readonly payloads: Pick<JobPayloads, 'keep' | 'remove'>;
 }
@@ -20,7 +21,7 @@ export interface JobChanges {
    */
   cancel(model: string, id: string): Promise<StoredJob | undefined>;
   /**
-   * Lets a failed job run anew, with all its attempts. The job as it then is. Rejects with NOT_FOUND, reason `expired`,
+   * Lets a failed job run anew, with all its attempts; its dead letter goes. The job as it then is. Rejects with NOT_FOUND, reason `expired`,
    * where its inputs are not kept any more.
    */
   retry(model: string, id: string): Promise<StoredJob | undefined>;
@@ -28,7 +29,10 @@ export interface JobChanges {
   remove(model: string, id: string): Promise<boolean>;
 }
 
-export function createJobChanges({ ask, read, find, payloads }: JobChangesParts): JobChanges {
+export function createJobChanges({ safe, find, payloads }: JobChangesParts): JobChanges {
+  const { ask } = safe;
+  const read = async (model: string, id: string) => (await safe.queue(model).getJob(id)) as Job | undefined;
+
   return {
     async cancel(model, id) {
       const before = await find(model, id);
@@ -48,15 +52,15 @@ export function createJobChanges({ ask, read, find, payloads }: JobChangesParts)
       if (before?.state !== 'failed') return before;
       // It may wait for longer than what ended is kept.
       if (!(await payloads.keep(model, id, refsIn(before.data, 'inputs')))) throw inputsGone(model, id);
+      let letter: Job | undefined;
       await ask(async () => {
         const job = await read(model, id);
-        if (job === undefined || !(await job.isFailed())) return;
-        // Before it can be taken.
-        if (isJsonObject(job.data) && job.data.cancelled !== undefined) {
-          const { cancelled: _, ...data } = job.data;
-          await unlessRefused(job.updateData(data));
+        if (job !== undefined && (await job.isFailed())) {
+          letter = await readLetter(safe, model, id);
+          await runAnew(job);
         }
-        await unlessRefused(job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true }));
+        // That of a repeated question, too. It may have died again by now.
+        if (letter !== undefined) await removeLetter(safe, model, letter);
       });
       return find(model, id);
     },
@@ -74,6 +78,15 @@ export function createJobChanges({ ask, read, find, payloads }: JobChangesParts)
       return isRemoved;
     },
   };
+}
+
+async function runAnew(job: Job): Promise<void> {
+  // Before it can be taken.
+  if (isJsonObject(job.data) && job.data.cancelled !== undefined) {
+    const { cancelled: _, ...data } = job.data;
+    await unlessRefused(job.updateData(data));
+  }
+  await unlessRefused(job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true }));
 }
 
 /** Of the tensors in that member. */

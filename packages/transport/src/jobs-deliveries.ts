@@ -5,12 +5,12 @@
  * is over.
  */
 import type { Clock, Log } from '@nereid/runtime';
-import type { Job, Queue } from 'bullmq';
+import type { Job } from 'bullmq';
 import type { StoredJob } from './jobs.ts';
 import { unlessRefused } from './jobs-changes.ts';
 import { createDeliveryTaker, type DeliveryTaker, type ServeDeliveries } from './jobs-delivery-taker.ts';
 import { followUpId, type QueueKind } from './jobs-names.ts';
-import type { RedisClient } from './redis-connection.ts';
+import type { JobsLink } from './jobs-safe-writes.ts';
 
 /** What is told, the same at each attempt. */
 export interface WebhookMessage {
@@ -46,6 +46,8 @@ export interface Deliveries {
    * this one follows it.
    */
   add(model: string, id: string, delivery: NewDelivery): Promise<void>;
+  /** As `add`, for a client who has asked for it. */
+  addAnew(model: string, id: string, delivery: NewDelivery): Promise<void>;
   /** Delivers for these models from now on; to be closed before the queues. */
   serve(options: ServeDeliveries): DeliveryTaker;
 }
@@ -53,11 +55,10 @@ export interface Deliveries {
 export interface DeliveriesParts {
   readonly clock: Clock;
   readonly log: Log;
-  /** Asks Redis, and again if that failed. */
-  readonly ask: <T>(question: () => Promise<T>) => Promise<T>;
-  readonly queues: (model: string) => Queue;
+  readonly link: JobsLink;
+  /** Of what is promised once it resolves. */
+  readonly safe: JobsLink;
   readonly names: (model: string, kind: QueueKind) => { readonly name: string; readonly prefix: string };
-  readonly client: () => RedisClient;
   /** One command may name keys of several queues, unlike in a Cluster. */
   readonly together: boolean;
 }
@@ -76,18 +77,18 @@ const WEEK_S = 604_800;
 const WAITING_MAX = 100_000;
 
 export function createDeliveries(parts: DeliveriesParts): Deliveries {
-  const { log, ask } = parts;
-  const read = async (model: string, id: string) =>
-    (await parts.queues(model).getJob(followUpId(id))) as Job | undefined;
+  const { log, link, safe } = parts;
+  const read = async (model: string, id: string, { queue } = link) =>
+    (await queue(model, 'hooks').getJob(followUpId(id))) as Job | undefined;
 
-  const add = (model: string, id: string, { url, ended }: NewDelivery) =>
-    ask(async () => {
-      const queue = parts.queues(model);
-      const known = await read(model, id);
+  const put = (by: JobsLink, [model, id]: readonly [model: string, id: string], { url, ended }: NewDelivery) =>
+    by.ask(async () => {
+      const queue = by.queue(model, 'hooks');
+      const known = await read(model, id, by);
       if (known !== undefined && !(await unlessRefused(known.remove()))) {
         const next: NewDelivery = { url, ended };
         await unlessRefused(known.updateData({ ...known.data, next }));
-        const now = await read(model, id);
+        const now = await read(model, id, by);
         // Else it was over before it could see that.
         if (now !== undefined && now.finishedOn === undefined) return;
         await now?.remove();
@@ -98,28 +99,30 @@ export function createDeliveries(parts: DeliveriesParts): Deliveries {
       }
       await queue.add(NAME, { url, ended }, deliveryOptions(id));
     });
+  const add = (model: string, id: string, delivery: NewDelivery) => put(link, [model, id], delivery);
 
   return {
     find: (model, id) =>
-      ask(async () => {
+      link.ask(async () => {
         const job = await read(model, id);
         return job && delivery(job, await job.getState());
       }),
     resend: (model, id) =>
-      ask(async () => {
-        const job = await read(model, id);
+      safe.ask(async () => {
+        const job = await read(model, id, safe);
         if (job === undefined) return false;
         const state = await job.getState();
         if (state === 'failed' || state === 'completed') {
           await job.retry(state, { resetAttemptsMade: true, resetAttemptsStarted: true });
         } else if (await unlessRefused(job.remove())) {
           // There is no other way to begin its attempts anew. One that is just being sent is left.
-          await parts.queues(model).add(NAME, job.data, deliveryOptions(id));
+          await safe.queue(model, 'hooks').add(NAME, job.data, deliveryOptions(id));
         }
         return true;
       }),
     add,
-    serve: (options) => createDeliveryTaker({ ...parts, client: parts.client(), add }, options),
+    addAnew: (model, id, delivery) => put(safe, [model, id], delivery),
+    serve: (options) => createDeliveryTaker({ ...parts, client: link.client(), add }, options),
   };
 }
 

@@ -153,7 +153,13 @@ async function byOurs(queue: Queue, atOnce: number): Promise<number> {
     room: () => atOnce - held,
     taken(job) {
       held++;
-      const { result, reason, retry = false } = outcomeOf(job.data as Data, job.starts);
+      const {
+        result,
+        reason,
+        retry = false,
+      } = job.deferredFailure === undefined
+        ? outcomeOf(job.data as Data, job.starts)
+        : { result: null, reason: job.deferredFailure };
       const ending = reason === undefined ? taker.complete(job.id, result) : taker.fail(job.id, reason, retry);
       void ending.finally(() => {
         held--;

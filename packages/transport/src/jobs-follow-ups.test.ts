@@ -1,5 +1,5 @@
 import { createLog, systemClock } from '@nereid/runtime';
-import { Queue } from 'bullmq';
+import { FlowProducer, Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { JobQueues, JobTaker, NewJob, TakenJob } from './jobs.ts';
@@ -161,6 +161,34 @@ describe('a job that exhausts its attempts', () => {
     expect(await queues.letters.remove(model, 'A1')).toBe(false);
   });
 
+  test.each<[how: string, again: (producer: Queue) => Promise<unknown>]>([
+    ['by a client', () => queues.changes.retry(model, 'A1')],
+    ["by BullMQ's retry", async (producer) => (await producer.getJob('A1'))?.retry('failed')],
+    ['by a replay', () => queues.letters.replay(model, 'A1')],
+  ])('is no dead letter once it runs again %s; the next one tells of all its deaths', async (_how, again) => {
+    await queues.add(model, { ...JOB, data: { inputs: [] } });
+    const producer = plainQueue(`infer.${model}`);
+    let run = 0;
+    let goesOn = () => {};
+    take(async (taker, { id }) => {
+      run++;
+      const note = JSON.stringify({ run });
+      if (run === 2) await new Promise<void>((resolve) => (goesOn = resolve));
+      await taker.fail(id, `INTERNAL: run ${run}`, true, note);
+    });
+    await queues.wait(model, 'A1', 20_000);
+    expect(await queues.letters.find(model, 'A1')).toMatchObject({ reason: 'INTERNAL: run 1' });
+    await again(producer);
+    await expect.poll(() => run).toBe(2);
+    await expect.poll(() => queues.letters.find(model, 'A1')).toBeUndefined();
+    goesOn();
+    await queues.wait(model, 'A1', 20_000);
+    expect(await queues.letters.find(model, 'A1')).toMatchObject({
+      reason: 'INTERNAL: run 2',
+      history: [{ run: 2 }, { run: 1 }],
+    });
+  });
+
   test('may have a number that BullMQ gave it, and runs again under that while it is there', async () => {
     let fails = true;
     take((taker, { id }) => (fails ? taker.fail(id, 'INTERNAL: x', true) : taker.complete(id, 1)));
@@ -227,6 +255,23 @@ function serve(more: Partial<ServeDeliveries> = {}): Serving {
   cleanups.push(() => taker.close(5_000));
   return serving;
 }
+
+test('the parent of a flow that failed with its child has a dead letter and a webhook', async () => {
+  const redis = new Redis({ path: server.socket, maxRetriesPerRequest: null });
+  const flows = new FlowProducer({ connection: redis });
+  cleanups.push(async () => {
+    await flows.close();
+    redis.disconnect();
+  });
+  const queueName = `infer.${model}`;
+  const child = { name: 'c', queueName, data: {}, opts: { jobId: 'child', failParentOnFailure: true } };
+  await flows.add({ name: 'p', queueName, data: JOB.data, opts: { jobId: 'parent' }, children: [child] });
+  // As the intake does.
+  take((taker, { id, deferredFailure = 'INVALID_ARG: x' }) => taker.fail(id, deferredFailure, false));
+  expect(await queues.wait(model, 'parent', 20_000)).toMatchObject({ state: 'failed' });
+  expect(await queues.letters.find(model, 'parent')).toMatchObject({ reason: expect.stringContaining('child') });
+  expect(await queues.deliveries.find(model, 'parent')).toMatchObject({ url: URL_1 });
+});
 
 describe('the webhook of a job', () => {
   test('is sent once the job is over, not before', async () => {

@@ -1,11 +1,12 @@
 import { isJsonObject, parseFailedReason, webhookUrl } from '@nereid/protocol';
-import { type Clock, type Log, pause } from '@nereid/runtime';
+import type { Clock, Log } from '@nereid/runtime';
 import type { Job } from 'bullmq';
 import type { JobTaker, StoredJob, TakeOptions } from './jobs.ts';
 import type { Deliveries } from './jobs-deliveries.ts';
 import { isBuried, type Undertaker } from './jobs-letters.ts';
 import { isLastFailure } from './jobs-retry.ts';
 import { storedJob } from './jobs-stored.ts';
+import { untilDone } from './jobs-until.ts';
 
 export interface FollowUpsParts {
   readonly clock: Clock;
@@ -16,7 +17,6 @@ export interface FollowUpsParts {
   readonly read: (id: string) => Promise<Job | undefined>;
 }
 
-const RETRY_MS = 200;
 /** What Redis refuses so often while it answers is left out: the job is to end. */
 const REFUSALS_MAX = 3;
 
@@ -34,6 +34,8 @@ export function withFollowUps(
   /** URLs by job, of those that are held and have one. */
   const webhooks = new Map<string, string>();
   const ending = new Set<Promise<void>>();
+  /** Letters of earlier deaths on their way out, by job. */
+  const exhuming = new Map<string, Promise<void>>();
   let closing = false;
 
   const taker = make({
@@ -41,6 +43,7 @@ export function withFollowUps(
     taken(job) {
       const url = urlOf(job.data);
       if (url !== undefined) webhooks.set(job.id, url);
+      if (job.starts > 1) exhume(job.id);
       const isWanted = options.taken(job);
       if (!isWanted) webhooks.delete(job.id);
       return isWanted;
@@ -59,21 +62,26 @@ export function withFollowUps(
 
   /** Until Redis has answered, as the end itself is; false where the taker is closed first. */
   const putDown = async (id: string, step: () => Promise<void>): Promise<boolean> => {
-    for (let refusals = 0; ; ) {
-      try {
-        await step();
-        return true;
-      } catch (error) {
-        log.debug({ err: error, model, job: id }, 'what follows a job is not put down, trying again');
-        if (closing) return false;
-        if (await answers(id)) refusals++;
-        if (refusals >= REFUSALS_MAX) {
-          log.error({ err: error, model, job: id }, 'the dead letter or the webhook of a job is left out');
-          return true;
-        }
-        await pause(clock, RETRY_MS);
-      }
-    }
+    let refusals = 0;
+    const again = async (error: unknown) => {
+      log.debug({ err: error, model, job: id }, 'what follows a job is not put down, trying again');
+      if (closing) return false;
+      if (await answers(id)) refusals++;
+      if (refusals < REFUSALS_MAX) return true;
+      log.error({ err: error, model, job: id }, 'the dead letter or the webhook of a job is left out');
+      return false;
+    };
+    const isDown = await untilDone(clock, () => step().then(() => true), again);
+    return isDown === true || refusals >= REFUSALS_MAX;
+  };
+
+  /** One that was taken before may have died, and been retried by its producer. */
+  const exhume = (id: string) => {
+    const going = parts.letters
+      .exhume(model, id)
+      .catch((error) => log.debug({ err: error, model, job: id }, 'dead letter of a job that runs again not removed'))
+      .finally(() => exhuming.delete(id));
+    exhuming.set(id, going);
   };
 
   const after = (id: string, step: () => Promise<void>, end: () => Promise<void>): Promise<void> => {
@@ -121,6 +129,8 @@ export function withFollowUps(
       const step = async () => {
         const job = await parts.read(id);
         if (job === undefined || !isLastFailure(job, retry)) return;
+        // Or the new letter would go with the old one.
+        await exhuming.get(id);
         if (mayBeBuried) await parts.letters.bury(model, job, reason, note);
         await tell(url, id, asEnded(job, 'failed', reason));
       };

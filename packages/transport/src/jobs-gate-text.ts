@@ -45,14 +45,14 @@ local function gateKey(sequence)
   return prefix .. 'nereid-gate:' .. sequence
 end
 
--- Puts a running job's step aside where it is not its turn; true where it has.
-local function park(id, jobKey, step)
+-- Puts a running job's step aside where it is not its turn; true where it has. One that is over, unrun, does not wait.
+local function park(id, jobKey, step, isOver)
   local key = gateKey(step.sequence)
   if step.index == 0 then rcall('HSETNX', key, 'next', 0) end
   local gate = rcall('HMGET', key, 'next', 'at', 'since' .. step.index)
   rcall('HSET', jobKey, 'gate', string.format('%.0f', step.index) .. (step.isLast and '.' or ':') .. step.sequence)
   local due = tonumber(gate[1])
-  if not due or step.index <= due or step.isCancelled then return false end
+  if not due or step.index <= due or step.isCancelled or isOver then return false end
   local since = tonumber(gate[3]) or tonumber(now)
   local untilMs = math.max(tonumber(gate[2]) or 0, since) + ${PARKED_MS_MAX}
   if step.lateMs then untilMs = math.min(untilMs, step.lateMs) end

@@ -1,10 +1,13 @@
-import { createLog } from '@nereid/runtime';
+import { createLog, systemClock } from '@nereid/runtime';
 import { type JobsOptions, Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { createJobQueues } from './jobs-bullmq.ts';
 import { PARKED_MS_MAX } from './jobs-gate-text.ts';
 import { createJobScripts, type JobScripts } from './jobs-scripts.ts';
+import { connectRedis } from './redis-connection.ts';
 import { type RedisServerFixture, startRedisServer } from './redis-server-fixture.ts';
+import { timing } from './timing.ts';
 
 const TOKEN = 'co-a:1';
 let server: RedisServerFixture;
@@ -134,6 +137,55 @@ test('a failure before its turn opens nothing, a success says that all before it
   await add('s3b', 3);
   expect(await turn()).toEqual(['s3b']);
   expect(await turn(['s3b'])).toEqual(['s4']);
+});
+
+test('a step that fails unrun, as BullMQ has it of one whose child has failed, passes its gate', async () => {
+  await add('s0', 0);
+  await turn();
+  for (const index of [1, 2]) await add(`s${index}`, index);
+  await redis.hset(worker.toKey('s1'), 'defa', 'child x failed');
+  expect(await turn()).toEqual(['s1']);
+  expect(await turn(['s0'])).toEqual([]);
+  expect(await turn(['s1'], 'failed')).toEqual(['s2']);
+});
+
+test.each([
+  ['failed before, in a stock worker', { attempts: 2 }, { atm: '1', stacktrace: '["x"]' }, 'INTERNAL: x'],
+  [
+    'a backoff that is not served',
+    { attempts: 2, backoff: { type: 'own' } },
+    {},
+    "INTERNAL: x (not retried: backoff 'own' is not served)",
+  ],
+])('the end of a step with %s passes its gate', async (_what, opts, fields, reason) => {
+  await add('s0', 0, { opts });
+  await add('s1', 1);
+  if (Object.keys(fields).length > 0) await redis.hset(worker.toKey('s0'), fields);
+  const connector = connectRedis(server.url, { name: 'test' });
+  const log = createLog({ level: 'silent' });
+  const queues = createJobQueues({ connector, timing: timing(), clock: systemClock(), log });
+  const taken: string[] = [];
+  const taker = queues.take(queue.name.slice('infer.'.length), {
+    by: 'co-a',
+    token: () => TOKEN,
+    room: () => 2 - taken.length,
+    taken({ id }) {
+      if (taken.push(id) === 1) void parked.then(() => taker.fail('s0', 'INTERNAL: x', true));
+      return true;
+    },
+    lost: () => {},
+  });
+  const parked = expect.poll(() => queue.getDelayedCount()).toBe(1);
+  try {
+    await parked;
+    // Sooner than it would be let through.
+    await expect.poll(() => taken, { timeout: PARKED_MS_MAX / 2 }).toEqual(['s0', 's1']);
+    expect(await queue.getJob('s0')).toMatchObject({ failedReason: reason, attemptsMade: 'atm' in fields ? 2 : 1 });
+  } finally {
+    await taker.close();
+    await queues.close();
+    connector.close();
+  }
 });
 
 test('a cancelled step does not wait', async () => {

@@ -5,8 +5,9 @@
  */
 import { type ErrorInfo, isJsonObject, type JsonObject, QUEUE_TIMEOUT } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
-import type { Job, Queue } from 'bullmq';
+import { Job, type Queue } from 'bullmq';
 import { followedJobId, followUpId, isOwnId } from './jobs-names.ts';
+import type { JobsLink } from './jobs-safe-writes.ts';
 import { isOver, jobState } from './jobs-stored.ts';
 
 export interface DeadLetter {
@@ -48,14 +49,15 @@ export interface DeadLetters {
 export interface Undertaker {
   /** Changes nothing where it is repeated. */
   bury(model: string, job: Job, reason: string, note: string | undefined): Promise<void>;
+  /** Its job runs again; the letter of that death goes, as of one that was replayed. */
+  exhume(model: string, id: string): Promise<void>;
 }
 
 export interface DeadLettersParts {
   readonly clock: Clock;
-  /** Asks Redis, and again if that failed. */
-  readonly ask: <T>(question: () => Promise<T>) => Promise<T>;
-  readonly jobs: (model: string) => Queue;
-  readonly letters: (model: string) => Queue;
+  readonly link: JobsLink;
+  /** Of what is promised once it resolves. */
+  readonly safe: JobsLink;
 }
 
 /** Of a model; one more takes the place of the oldest. */
@@ -79,10 +81,9 @@ export function isBuried({ code, message }: ErrorInfo): boolean {
 }
 
 export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undertaker {
-  const { clock, ask } = parts;
+  const { clock, link, safe } = parts;
 
-  const read = async (model: string, id: string) =>
-    (await parts.letters(model).getJob(followUpId(id))) as Job | undefined;
+  const read = (model: string, id: string, by = link) => readLetter(by, model, id);
 
   const trim = async (queue: Queue) => {
     await queue.clean(DAYS_30_MS, AGED_AT_ONCE_MAX, 'wait');
@@ -92,14 +93,8 @@ export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undert
     await Promise.all(oldest.map((letter) => letter.remove()));
   };
 
-  /** Where the letter is still the one that was read: the job may have died again. */
-  const drop = async (model: string, letter: Job) => {
-    const now = await read(model, followedJobId(letter.id ?? ''));
-    if (now?.timestamp === letter.timestamp) await now.remove();
-  };
-
   const runAgain = async (model: string, id: string, letter: Job, data: unknown): Promise<ReplayOutcome> => {
-    const queue = parts.jobs(model);
+    const queue = safe.queue(model);
     const job = (await queue.getJob(id)) as Job | undefined;
     if (job !== undefined) {
       const state = jobState(await queue.getJobState(id));
@@ -117,53 +112,74 @@ export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undert
     const { delay: _delay, timestamp: _timestamp, ...options } = letter.data.options;
     // From now on, or a deadline would be over already. One of whose number nothing is left gets a new number.
     const own = isOwnId(id) ? { jobId: id } : { jobId: undefined };
-    await queue.add(letter.data.name, input, { ...options, ...own, timestamp: Math.floor(clock.wallMs()) });
+    const timestamp = Math.floor(clock.wallMs());
+    const added = await queue.add(letter.data.name, input, { ...options, ...own, timestamp });
+    await takeHistoryAlong(queue, added.id ?? '', letter);
     return 'replayed';
   };
 
   return {
     async bury(model, job, reason, note) {
       const id = job.id ?? '';
-      const { logs } = await ask(() => parts.jobs(model).getJobLogs(id, 0, NOTES_READ_MAX - 1, false));
+      const { logs } = await link.ask(() => link.queue(model).getJobLogs(id, 0, NOTES_READ_MAX - 1, false));
       const history = [...(note === undefined ? [] : [note]), ...logs].map(parsed);
       const { name, data, opts: options, timestamp, attemptsMade } = job;
       const letter = { name, data, options, created_ms: timestamp, attempts_made: attemptsMade + 1, reason, history };
-      await ask(async () => {
-        const queue = parts.letters(model);
+      await link.ask(async () => {
+        const queue = link.queue(model, 'dead');
         // Of an earlier death.
         await (await read(model, id))?.remove();
         await queue.add('letter', letter, { jobId: followUpId(id) });
         await trim(queue);
       });
     },
+    async exhume(model, id) {
+      await link.ask(async () => (await read(model, id))?.remove());
+    },
     list: (model, after, limit) =>
-      ask(async () => {
-        const queue = parts.letters(model);
+      link.ask(async () => {
+        const queue = link.queue(model, 'dead');
         const ids = await queue.getRanges(['waiting'], 0, LETTERS_MAX - 1, true);
         const start = after === undefined ? 0 : ids.indexOf(followUpId(after)) + 1;
         const read = await Promise.all(ids.slice(start, start + limit).map((id) => queue.getJob(id)));
         return read.filter((letter) => letter !== undefined).map((letter) => deadLetter(model, letter));
       }),
     find: (model, id) =>
-      ask(async () => {
+      link.ask(async () => {
         const letter = await read(model, id);
         return letter && deadLetter(model, letter);
       }),
-    replay: (model, id, data) =>
-      ask(async () => {
-        const letter = await read(model, id);
-        if (letter === undefined) return undefined;
-        const outcome = await runAgain(model, id, letter, data);
-        if (outcome !== 'completed') await drop(model, letter);
+    replay(model, id, data) {
+      // A repeated question finds what the first has done.
+      let outcome: ReplayOutcome | undefined;
+      return safe.ask(async () => {
+        const letter = await read(model, id, safe);
+        if (letter === undefined) return outcome;
+        outcome = await runAgain(model, id, letter, data);
+        if (outcome !== 'completed') await removeLetter(safe, model, letter);
         return outcome;
-      }),
-    remove: (model, id) =>
-      ask(async () => {
-        const letter = await read(model, id);
+      });
+    },
+    remove(model, id) {
+      let wasThere = false;
+      return safe.ask(async () => {
+        const letter = await read(model, id, safe);
+        wasThere ||= letter !== undefined;
         await letter?.remove();
-        return letter !== undefined;
-      }),
+        return wasThere;
+      });
+    },
   };
+}
+
+export async function readLetter({ queue }: JobsLink, model: string, id: string): Promise<Job | undefined> {
+  return (await queue(model, 'dead').getJob(followUpId(id))) as Job | undefined;
+}
+
+/** Where the letter is still the one that was read: the job may have died again. */
+export async function removeLetter(by: JobsLink, model: string, letter: Job): Promise<void> {
+  const now = await readLetter(by, model, followedJobId(letter.id ?? ''));
+  if (now?.timestamp === letter.timestamp) await now.remove();
 }
 
 function deadLetter(model: string, { id: letterId = '', data, timestamp }: Job): DeadLetter {
@@ -180,6 +196,15 @@ function deadLetter(model: string, { id: letterId = '', data, timestamp }: Job):
     data: letter.data,
     history: Array.isArray(letter.history) ? letter.history : [],
   };
+}
+
+/** So that a later letter tells of all its deaths: the log of a job goes with the job. */
+async function takeHistoryAlong(queue: Queue, id: string, letter: Job): Promise<void> {
+  const { history } = letter.data as { readonly history?: unknown };
+  if (!Array.isArray(history)) return;
+  // The newest is the first. Of a job that is over by now and was not kept there is no log.
+  const rows = history.toReversed().map((row) => (typeof row === 'string' ? row : JSON.stringify(row)));
+  await Promise.allSettled(rows.map((row) => Job.addJobLog(queue, id, row, NOTES_READ_MAX)));
 }
 
 /** A producer may log what is no JSON. */

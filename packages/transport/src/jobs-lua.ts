@@ -11,10 +11,11 @@ const SCRIPTS = {
   delay: 'moveToDelayed-11',
   stalled: 'moveStalledJobsToWait-9',
   note: 'addLog-2',
+  progress: 'updateProgress-3',
 } as const;
 
 /** Hashes of BullMQ's Lua with which our scripts were tested (jobs-scripts.test.ts), with the version that has it. */
-const TESTED: ReadonlyMap<string, string> = new Map([['8a0ff47b172ae275', '6.7.0']]);
+const TESTED: ReadonlyMap<string, string> = new Map([['1763298e44b29a59', '6.7.0']]);
 
 const INCLUDE = /^[ \t]*---? ?@include +"([^"]+)"[ \t]*$/gm;
 /** Each script says this itself; ours say it once, above what they are made of. */

@@ -1,13 +1,11 @@
 import type { Clock, Log } from '@nereid/runtime';
 import { Job, UnrecoverableError, type Worker } from 'bullmq';
 import type { TakenJob } from './jobs.ts';
-import { unservedBackoff } from './jobs-retry.ts';
+import { failureText, isLastFailure } from './jobs-retry.ts';
 
 /** A job that was taken, under a lock. */
 export interface MovedJob extends TakenJob {
   readonly token: string;
-  /** Why it is to fail without being run, as where a child of it has failed. */
-  readonly deferredFailure: string | undefined;
   /** As BullMQ has it. Rejects with a `JobRefusal` where it is gone. */
   bull(): Promise<Job>;
 }
@@ -30,11 +28,14 @@ export interface JobMover {
   take(room: number): Promise<Taken>;
   /** Resolves once there may be more, or after some seconds. False where it has looked itself, and there are none. */
   wait(): Promise<boolean>;
-  complete(job: MovedJob, result: unknown, note?: string): Promise<void>;
+  /** Resolves with about how many bytes its event has. */
+  complete(job: MovedJob, result: unknown, note?: string): Promise<number>;
   /** `retry`: as its attempts and backoff say. */
   fail(job: MovedJob, reason: string, retry: boolean, note?: string): Promise<void>;
   /** After that time. Of those put back in one turn, the first is the first to be taken again. */
   putBack(job: MovedJob, delayMs: number): Promise<void>;
+  /** As the above of a job that is not held under its token any more. */
+  progress(job: MovedJob, value: unknown): Promise<void>;
 }
 
 export interface JobMoverParts {
@@ -64,10 +65,12 @@ export class JobRefusal extends Error {
 }
 
 /** BullMQ's scripts refuse with a number: no such job, not its lock, not running. */
-export function isRefusal(error: unknown): boolean {
+export function isJobRefusal(error: unknown): boolean {
   return typeof (error as { readonly code?: unknown }).code === 'number';
 }
 
+/** BullMQ's number for a lock that is not there (any more). */
+const LOCK_LOST = -2;
 /** Jobs that are asked for at a time, at most. */
 export const TAKES_AT_ONCE_MAX = 16;
 /** Rows of a job's log, unless its producer, who may write some too, has said how many (`keepLogs`). */
@@ -167,6 +170,7 @@ export function createApiMover(parts: JobMoverParts): JobMover {
       parts.holdWrites();
       await job.moveToCompleted(result, moved.token, false);
       void freed();
+      return JSON.stringify(result)?.length ?? 0;
     },
     async fail(job, reason, retry, note) {
       const first = noted.has(job) ? undefined : note;
@@ -186,6 +190,15 @@ export function createApiMover(parts: JobMoverParts): JobMover {
         backs.push(() => void job.moveToWait(moved.token).then(() => resolve(), reject));
         if (backs.length === 1) setImmediate(putBackAll);
       });
+    },
+    async progress(moved, value) {
+      const job = await moved.bull();
+      const client = await worker.backend.client;
+      parts.holdWrites();
+      // BullMQ takes progress from anybody. The moment in between is too short for a lock to run out and be taken, mostly.
+      if ((await client.get(`${worker.toKey(moved.id)}:lock`)) !== moved.token) throw new JobRefusal(LOCK_LOST);
+      parts.holdWrites();
+      await job.updateProgress(value as object);
     },
   };
 }
@@ -212,9 +225,8 @@ export async function failByApi(
 ): Promise<void> {
   const job = await moved.bull();
   if (note !== undefined) putDown(parts, job, note);
-  const unknown = unservedBackoff(job);
-  const text = retry && unknown !== undefined ? `${reason} (not retried: backoff '${unknown}' is not served)` : reason;
-  const error = retry && unknown === undefined ? new Error(text) : new UnrecoverableError(text);
+  const text = failureText(job, reason, retry);
+  const error = isLastFailure(job, retry) ? new UnrecoverableError(text) : new Error(text);
   // Where it was made is of no use to whoever reads the job.
   error.stack = '';
   parts.holdWrites();

@@ -1,8 +1,9 @@
 import { blobRefs, isJobCancelled, isJsonObject, type JobBlobs, parseFailedReason } from '@nereid/protocol';
-import { type Clock, type Log, pause } from '@nereid/runtime';
+import type { Clock, Log } from '@nereid/runtime';
 import type { JobTaker, TakenJob, TakeOptions } from './jobs.ts';
 import { isBuried } from './jobs-letters.ts';
 import type { JobPayloads } from './jobs-payloads.ts';
+import { untilDone } from './jobs-until.ts';
 
 export interface PayloadTakerParts {
   readonly clock: Clock;
@@ -13,7 +14,6 @@ export interface PayloadTakerParts {
   readonly isOver: (id: string) => Promise<boolean>;
 }
 
-const RETRY_MS = 200;
 /** No more jobs are taken while those that are held have payloads of so much. */
 const HELD_BYTES_MAX = 268_435_456;
 const TTL_S_DEFAULT = 3_600;
@@ -54,17 +54,11 @@ export function withPayloads(
   };
 
   /** Until Redis has answered; undefined where the taker is closed first. */
-  const untilAnswered = async <T>(id: string, step: () => Promise<T>): Promise<T | undefined> => {
-    for (;;) {
-      try {
-        return await step();
-      } catch (error) {
-        log.debug({ err: error, model, job: id }, 'payloads of a job, trying again');
-        if (closing) return undefined;
-        await pause(clock, RETRY_MS);
-      }
-    }
-  };
+  const untilAnswered = <T>(id: string, step: () => Promise<T>): Promise<T | undefined> =>
+    untilDone(clock, step, (error) => {
+      log.debug({ err: error, model, job: id }, 'payloads of a job, trying again');
+      return !closing;
+    });
 
   const handOn = (job: TakenJob, known: Held, blobs: JobBlobs | undefined) => {
     // Its lock was lost meanwhile.
@@ -83,7 +77,7 @@ export function withPayloads(
     held.set(job.id, known);
     coming++;
     // What is cancelled reads nothing, and is still to let go of it.
-    const isUnread = refs.length === 0 || isJobCancelled(job.data);
+    const isUnread = refs.length === 0 || job.deferredFailure !== undefined || isJobCancelled(job.data);
     const reading = isUnread ? Promise.resolve(NONE) : untilAnswered(job.id, () => payloads.take(model, job.id, refs));
     const turn = (tail ?? Promise.resolve())
       .then(() => reading)

@@ -7,6 +7,7 @@
 import { randomBytes } from 'node:crypto';
 import { type JobBlobs, NereidError } from '@nereid/protocol';
 import { newJobId, publicJobId } from './jobs-names.ts';
+import type { AskRedis, JobsLink } from './jobs-safe-writes.ts';
 import type { RedisClient, RedisConnection } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 
@@ -18,7 +19,12 @@ export interface JobPayloads {
   outputRef(model: string, id: string, index: number): string;
   /** Resolves once Redis has them; without a time they stay until their job is gone. */
   write(blobs: JobBlobs, ttlS?: number): Promise<void>;
-  /** Puts one for a job to come, and gives its reference. */
+  /**
+   * For what is safe once it resolves, by the client that makes it so: whatever of them is not there is written anew, as
+   * where Redis lost it since.
+   */
+  ensure(client: RedisClient, blobs: JobBlobs, ttlS?: number): Promise<void>;
+  /** Puts one for a job to come, safely, and gives its reference. */
   put(data: Uint8Array, ttlS: number, nowMs: number): Promise<string>;
   /** Those that are there. */
   read(refs: readonly string[]): Promise<JobBlobs>;
@@ -26,7 +32,7 @@ export interface JobPayloads {
   open(ref: string): Promise<OpenedPayload | undefined>;
   /** Reads what a job names, for its run; its own ones have no end to their time (any more). */
   take(model: string, id: string, refs: readonly string[]): Promise<JobBlobs>;
-  /** Those of the job among them have no end to their time any more; false where one is gone. */
+  /** Those of the job among them have no end to their time any more; false where one, of whomever, is gone. */
   keep(model: string, id: string, refs: readonly string[]): Promise<boolean>;
   /** Those of the job among them end after that time. */
   expire(model: string, id: string, refs: readonly string[], ttlS: number): Promise<void>;
@@ -44,7 +50,9 @@ export interface JobPayloadsParts {
   readonly connection: () => RedisConnection;
   readonly keys: RedisKeys;
   /** Asks Redis, and again if that failed. */
-  readonly ask: <T>(question: () => Promise<T>) => Promise<T>;
+  readonly ask: AskRedis;
+  /** Of what is promised once it resolves. */
+  readonly safe: JobsLink;
 }
 
 /** Of references that no job has. */
@@ -52,7 +60,7 @@ const PUT = 'blob-';
 const UNIQUE_BYTES = 6;
 const PART_BYTES = 1_048_576;
 
-export function createJobPayloads({ connection, keys, ask }: JobPayloadsParts): JobPayloads {
+export function createJobPayloads({ connection, keys, ask, safe }: JobPayloadsParts): JobPayloads {
   const on = <T>(command: (client: RedisClient) => Promise<T>): Promise<T> =>
     ask(async () => {
       const { client, isReady, ready } = connection();
@@ -99,8 +107,14 @@ export function createJobPayloads({ connection, keys, ask }: JobPayloadsParts): 
     },
     async put(data, ttlS, nowMs) {
       const ref = `${PUT}${newJobId(nowMs)}`;
-      await this.write(new Map([[ref, data]]), ttlS);
+      const blobs = new Map([[ref, data]]);
+      await this.write(blobs, ttlS);
+      await safe.ask(() => this.ensure(safe.client(), blobs, ttlS));
       return ref;
+    },
+    async ensure(client, blobs, ttlS) {
+      const found = await Promise.all(Array.from(blobs.keys(), (ref) => client.exists(keys.payload(ref))));
+      if (found.includes(0)) await this.write(blobs, ttlS);
     },
     read: (refs) => fetchAll(refs, (client, ref) => client.getBuffer(keys.payload(ref))),
     async open(ref) {
@@ -122,13 +136,10 @@ export function createJobPayloads({ connection, keys, ask }: JobPayloadsParts): 
         return isOf(model, id, ref) ? client.getexBuffer(key, 'PERSIST') : client.getBuffer(key);
       }),
     async keep(model, id, refs) {
-      let areThere = true;
-      await forOwn([model, id, refs], async (client, key) => {
-        await client.persist(key);
-        // It ran out before, where it is not there now.
-        if ((await client.exists(key)) === 0) areThere = false;
-      });
-      return areThere;
+      await forOwn([model, id, refs], (client, key) => client.persist(key));
+      // What ran out before is not there now.
+      const found = await on((client) => Promise.all(refs.map((ref) => client.exists(keys.payload(ref)))));
+      return !found.includes(0);
     },
     expire: (model, id, refs, ttlS) => forOwn([model, id, refs], (client, key) => client.expire(key, ttlS)),
     remove: (model, id, refs) => forOwn([model, id, refs], (client, key) => client.unlink(key)),

@@ -1,4 +1,4 @@
-import { Job, type Worker } from 'bullmq';
+import { Job, type JobsOptions, type Worker } from 'bullmq';
 import {
   EMPTY_PAUSE_MS,
   EMPTY_WAIT_MS,
@@ -11,6 +11,7 @@ import {
   TAKES_AT_ONCE_MAX,
   type Taken,
 } from './jobs-mover.ts';
+import { failureText, isLastFailure } from './jobs-retry.ts';
 import { scheduleNext } from './jobs-schedulers.ts';
 import type { JobScripts, RawJob } from './jobs-scripts.ts';
 import { END_FIELDS } from './jobs-scripts-text.ts';
@@ -193,18 +194,22 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
     async complete(moved, result, note) {
       const job = moved as ScriptedJob;
       const value = JSON.stringify(result) ?? 'null';
-      return end(endArgs(job, 'completed', value, job.opts.removeOnComplete, note));
+      await end(endArgs(job, { target: 'completed', value, remove: job.opts.removeOnComplete, note }));
+      return value.length;
     },
     async fail(moved, reason, retry, note) {
       const job = moved as ScriptedJob;
-      // Further attempts, and what earlier ones have left in the job, are BullMQ's to work out.
-      const isLast = !retry || !(Number(job.opts.attempts) > 1);
-      if (!isLast || job.attemptsMade > 0) {
+      const attempted = { opts: job.opts as JobsOptions, attemptsMade: job.attemptsMade };
+      // When it is tried again is BullMQ's to work out. Any end is one script with its step's gate (R34).
+      if (!isLastFailure(attempted, retry)) {
         await failByApi(parts, job, reason, retry, note);
         freed();
         return;
       }
-      return end(endArgs(job, 'failed', reason, job.opts.removeOnFail, note));
+      // Where a stock worker has failed in it stays.
+      const trace = job.attemptsMade > 0 ? JSON.stringify((await job.bull()).stacktrace) : '[]';
+      const value = failureText(attempted, reason, retry);
+      return end(endArgs(job, { target: 'failed', value, remove: job.opts.removeOnFail, note, trace }));
     },
     async putBack(moved, delayMs) {
       if (delayMs > 0) {
@@ -218,6 +223,11 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
         backs.push({ args: [moved.id, moved.token], resolve, reject });
         atTurnsEnd();
       });
+    },
+    async progress({ id, token }, value) {
+      parts.holdWrites();
+      const code = await scripts.progress(worker, { id, token, value: JSON.stringify(value) });
+      if (code < 0) throw new JobRefusal(code);
     },
   };
 }
@@ -267,14 +277,23 @@ function jsonOf(text: string): unknown {
   }
 }
 
-function endArgs(job: ScriptedJob, target: string, value: string, remove: unknown, note = ''): readonly string[] {
+interface JobEnding {
+  readonly target: 'completed' | 'failed';
+  readonly value: string;
+  /** `removeOnComplete` or `removeOnFail`. */
+  readonly remove: unknown;
+  readonly note: string | undefined;
+  readonly trace?: string;
+}
+
+function endArgs(job: ScriptedJob, { target, value, remove, note = '', trace = '[]' }: JobEnding): readonly string[] {
   const { count, age, limit } = keepOf(remove);
   const fields: Record<(typeof END_FIELDS)[number], string> = {
     id: job.id,
     token: job.token,
     target,
     value,
-    trace: '[]',
+    trace,
     keepCount: textOf(count),
     keepAge: textOf(age),
     keepLimit: textOf(limit),

@@ -51,6 +51,15 @@ function luaName(key: string): string {
 const HEAD = (lua: BullLua) =>
   `local rcall = redis.call\n${lua.functions}\n${KEYS_BY_NAME}\nlocal prefix, now = ARGV[1], ARGV[2]\n`;
 
+/** A lock that is another's, or nobody's, lets nothing be written (docs/protocol.md R32). */
+const LOCK_CODE = `
+local function lockCode(jobKey, owned)
+  local held = rcall('GET', jobKey .. ':lock')
+  if held == owned then return 0 end
+  return held and -6 or -2
+end
+`;
+
 /**
  * Ends jobs, each with its step's gate, then takes up to a number. A job with a parent, children or a deduplication id, one that failed and one
  * that is not there (any more) is ended by BullMQ's own script; of any other the same is done here in fewer commands.
@@ -89,13 +98,7 @@ local function keepAs(count, age, limit)
   end
 end
 
--- A lock that is another's, or nobody's, ends nothing (docs/protocol.md R32).
-local function lockCode(jobKey, owned)
-  local held = rcall('GET', jobKey .. ':lock')
-  if held == owned then return 0 end
-  return held and -6 or -2
-end
-
+${LOCK_CODE}
 local function putNote(jobKey, note, most)
   if note == '' then return end
   rcall('RPUSH', jobKey .. ':logs', note)
@@ -173,8 +176,8 @@ local jobs, limitMs, dueMs = {}, 0, 0
 local function prepare(id, limit, duration)
   local jobKey = prefix .. id
   local known = rcall('HMGET', jobKey, 'data', 'opts', 'timestamp', 'ats', 'atm', 'defa')
-  local step = known[1] and not known[6] and stepOf(known[1], known[3])
-  if step and park(id, jobKey, step) then return end
+  local step = known[1] and stepOf(known[1], known[3])
+  if step and park(id, jobKey, step, known[6]) then return end
   if limit and not known[6] and rcall('INCR', limiterKey) == 1 then
     rcall('PEXPIRE', limiterKey, math.floor(math.abs(duration)))
   end
@@ -323,4 +326,14 @@ local function inOrder(stalledKey, activeKey)
   return #ids > 0 and ids or rcall('SMEMBERS', stalledKey)
 end
 ${inOrder}`;
+}
+
+/** BullMQ's progress, of whoever holds the job alone. With its keys and arguments, then the token. */
+export function progressScript(lua: BullLua): string {
+  return `local rcall = redis.call
+${lua.functions}
+${LOCK_CODE}
+local code = lockCode(KEYS[1], ARGV[3])
+if code < 0 then return code end
+${lua.body('progress')}`;
 }

@@ -1,7 +1,7 @@
 import type { Log } from '@nereid/runtime';
 import type { Worker } from 'bullmq';
 import { type BullLua, readBullLua } from './jobs-lua.ts';
-import { putBackScript, QUEUE_KEYS, stalledScript, turnScript } from './jobs-scripts-text.ts';
+import { progressScript, putBackScript, QUEUE_KEYS, stalledScript, turnScript } from './jobs-scripts-text.ts';
 import type { RedisClient } from './redis-connection.ts';
 
 /** A taken job as the script answers it. */
@@ -44,6 +44,15 @@ export interface JobScripts {
   /** Running jobs of earlier owners, and of nobody; their ids. */
   putBackDead(queue: Queued, nowMs: number, owner: string, epoch: string): Promise<readonly string[]>;
   stalled(queue: Queued): Promise<readonly string[]>;
+  /** A code. */
+  progress(queue: Queued, told: ToldProgress): Promise<number>;
+}
+
+export interface ToldProgress {
+  readonly id: string;
+  readonly token: string;
+  /** JSON. */
+  readonly value: string;
 }
 
 /** What they need of a BullMQ worker. */
@@ -53,6 +62,7 @@ interface WithScripts {
   nereidJobsTurn(...keysAndArgs: readonly string[]): Promise<unknown>;
   nereidJobsPutBack(...keysAndArgs: readonly string[]): Promise<unknown>;
   nereidJobsStalled(...keysAndArgs: readonly string[]): Promise<unknown>;
+  nereidJobsProgress(...keysAndArgs: readonly string[]): Promise<unknown>;
 }
 
 /** As moveStalledJobsToWait has them. */
@@ -80,6 +90,7 @@ export function createJobScripts(options: JobScriptsOptions): JobScripts | undef
   client.defineCommand('nereidJobsTurn', { numberOfKeys: QUEUE_KEYS.length, lua: turnScript(lua) });
   client.defineCommand('nereidJobsPutBack', { numberOfKeys: QUEUE_KEYS.length, lua: putBackScript(lua) });
   client.defineCommand('nereidJobsStalled', { numberOfKeys: STALLED_KEYS.length, lua: stalledScript(lua) });
+  client.defineCommand('nereidJobsProgress', { numberOfKeys: 3, lua: progressScript(lua) });
   const scripted = client as typeof client & WithScripts;
 
   const keysOf = (queue: Queued, names: readonly string[]) => names.map((name) => queue.toKey(name));
@@ -96,6 +107,10 @@ export function createJobScripts(options: JobScriptsOptions): JobScripts | undef
     putBack: async (queue, nowMs, pairs) => (await putBack(queue, nowMs, ['held', ...pairs])) as readonly number[],
     putBackDead: async (queue, nowMs, owner, epoch) =>
       (await putBack(queue, nowMs, ['dead', owner, epoch, alone ? 'alone' : ''])) as readonly string[],
+    async progress(queue, { id, token, value }) {
+      const keys = keysOf(queue, [id, 'events', 'meta']);
+      return (await scripted.nereidJobsProgress(...keys, id, value, token)) as number;
+    },
     async stalled(queue) {
       const { maxStalledCount = 1, stalledInterval = 0 } = queue.opts;
       const args = [text(maxStalledCount), queue.toKey(''), text(Date.now()), text(stalledInterval)];

@@ -1,8 +1,9 @@
-import { type Clock, type Log, settledWithin, type Timer } from '@nereid/runtime';
+import { type Clock, type Log, pause, settledWithin, type Timer } from '@nereid/runtime';
 import type { Worker } from 'bullmq';
 import type { JobTaker, TakeOptions } from './jobs.ts';
-import { createApiMover, isRefusal, type JobMover, type JobMoverParts, type MovedJob } from './jobs-mover.ts';
+import { createApiMover, isJobRefusal, type JobMover, type JobMoverParts, type MovedJob } from './jobs-mover.ts';
 import { createProgressLine, type ProgressLine } from './jobs-progress.ts';
+import { RETRY_MS, untilDone } from './jobs-until.ts';
 
 export interface JobTakerParts {
   readonly clock: Clock;
@@ -21,13 +22,11 @@ export interface JobTakerParts {
   readonly mover?: ((parts: JobMoverParts) => JobMover) | undefined;
   /** Looks for jobs of dead owners from now on; returns how to stop. */
   readonly checkStalled: (worker: Worker) => () => void;
-  /** So many bytes of progress were put into the queue's events. */
+  /** So many bytes of progress, results and reasons were put into the queue's events. */
   readonly eventsGrew: (bytes: number) => void;
 }
 
 const RENEWALS_PER_LOCK = 3;
-/** Between two tries while Redis does not answer. */
-const RETRY_MS = 200;
 /** Once closing, a step that fails is tried so often; then the lock's end frees the job. */
 const CLOSING_TRIES_MAX = 2;
 /** BullMQ's scripts complete no parent before its children, and none of which a child has failed it. */
@@ -66,11 +65,11 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   const moverOf = (by: Worker) => {
     const { token, room } = options;
     const { holdWrites, mover: make = createApiMover } = parts;
-    return make({ worker: by, clock, log, queue, holdWrites, token, room, arrived: keep, pause });
+    return make({ worker: by, clock, log, queue, holdWrites, token, room, arrived: keep, pause: rest });
   };
 
   /** Waits so long, or for ever, or until something changed. */
-  const pause = (ms?: number) =>
+  const rest = (ms?: number) =>
     new Promise<void>((resolve) => {
       const timer = ms === undefined ? undefined : clock.at(clock.nowUs() + ms * 1000, () => more());
       wake = () => {
@@ -84,12 +83,11 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   const more = () => wake?.();
 
   const keep = (job: MovedJob) => {
-    const { id, data, createdMs, starts } = job;
+    const { id, data, createdMs, starts, deferredFailure } = job;
     held.set(id, { job, progress: undefined, ending: undefined });
     scheduleRenewal();
     if (isClosed()) return;
-    if (job.deferredFailure !== undefined) void fail(id, job.deferredFailure, false);
-    else if (!options.taken({ id, data, createdMs, starts })) void putBack(id, 0);
+    if (!options.taken({ id, data, createdMs, starts, deferredFailure })) void putBack(id, 0);
   };
 
   /** What moves jobs, by a worker that is up; undefined where the taker is closed first. */
@@ -122,7 +120,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       } catch (error) {
         log.debug({ queue, err: error }, 'not taking jobs yet, trying again');
         if (starting !== undefined) await settledWithin(starting.close(true), CLOSE_MS_MAX, clock);
-        await pause(RETRY_MS);
+        await rest(RETRY_MS);
       }
     }
     return undefined;
@@ -134,7 +132,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     while (!isClosed()) {
       const room = options.room();
       if (room <= 0) {
-        await pause();
+        await rest();
         continue;
       }
       try {
@@ -143,7 +141,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         if (found < asked && !isClosed()) isQuiet = !(await by.wait());
       } catch (error) {
         log.debug({ queue, err: error }, 'jobs not taken, trying again');
-        await pause(RETRY_MS);
+        await rest(RETRY_MS);
       }
     }
   };
@@ -205,15 +203,13 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
     if (entry === undefined || entry.ending !== undefined) return true;
     entry.progress ??= createProgressLine({
       async write(each) {
-        const job = await entry.job.bull();
-        parts.holdWrites();
-        await job.updateProgress(each as object);
+        await mover?.progress(entry.job, each);
       },
       wrote: parts.eventsGrew,
       async again(error) {
         log.debug({ queue, err: error, job: id }, 'progress of a job not written');
-        if (isRefusal(error) || isClosed()) return false;
-        await new Promise<void>((resolve) => clock.at(clock.nowUs() + RETRY_MS * 1000, resolve));
+        if (isJobRefusal(error) || isClosed()) return false;
+        await pause(clock, RETRY_MS);
         return true;
       },
     });
@@ -221,32 +217,32 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   };
 
   const untilAnswered = async (step: () => Promise<unknown>, id: string) => {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        await step();
-        return;
-      } catch (error) {
-        if (isRefusal(error)) {
-          log.warn({ queue, err: error, job: id }, 'job is no longer ours');
-          return;
-        }
-        if (isClosed() && attempt > CLOSING_TRIES_MAX) {
-          log.warn({ queue, err: error, job: id }, 'job left to its lock');
-          return;
-        }
-        log.debug({ queue, err: error, job: id }, 'job not ended, trying again');
-        await new Promise<void>((resolve) => clock.at(clock.nowUs() + RETRY_MS * 1000, resolve));
+    let tries = 0;
+    await untilDone(clock, step, (error) => {
+      tries++;
+      if (isJobRefusal(error)) {
+        log.warn({ queue, err: error, job: id }, 'job is no longer ours');
+        return false;
       }
-    }
+      if (isClosed() && tries > CLOSING_TRIES_MAX) {
+        log.warn({ queue, err: error, job: id }, 'job left to its lock');
+        return false;
+      }
+      log.debug({ queue, err: error, job: id }, 'job not ended, trying again');
+      return true;
+    });
   };
 
   const fail = (id: string, reason: string, retry: boolean, note?: string) =>
-    end(id, (by, job) => by.fail(job, reason, retry, note));
+    end(id, async (by, job) => {
+      await by.fail(job, reason, retry, note);
+      parts.eventsGrew(reason.length);
+    });
 
   const complete = (id: string, result: unknown, note?: string) =>
     end(id, async (by, job) => {
       try {
-        await by.complete(job, result, note);
+        parts.eventsGrew(await by.complete(job, result, note));
       } catch (error) {
         const reason = uncompletable(error);
         if (reason === undefined) throw error;

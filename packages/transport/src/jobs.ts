@@ -191,6 +191,8 @@ export interface TakenJob {
   readonly createdMs: number;
   /** How often it was taken, by whomever, this time too. */
   readonly starts: number;
+  /** Why it is to fail without being run, as BullMQ has it: a child of it has failed. */
+  readonly deferredFailure?: string | undefined;
   /** Of the payloads that its data name, those that are there. */
   readonly blobs?: JobBlobs;
 }

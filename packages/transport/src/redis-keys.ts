@@ -59,6 +59,13 @@ const KEY_TABLE = {
     ttl: '9 minutes',
     deletedBy: 'nobody; it runs out',
   },
+  synced: {
+    pattern: 'synced:{all}',
+    kind: 'string',
+    holds: 'that what was written before it is waited for on its way to the disk (`--jobs-fsync=always` by `WAITAOF`)',
+    ttl: '1 s',
+    deletedBy: 'nobody; it runs out',
+  },
   bulk: {
     pattern: 'bulk:{id}',
     kind: 'hash',

@@ -8,6 +8,7 @@ function fakeConnection() {
   const waits: { end(synced: number): void; break(): void }[] = [];
   const connection = {
     client: {
+      eval: async () => null,
       call: (command: string) =>
         new Promise((resolve, reject) => {
           expect(command).toBe('WAITAOF');
@@ -30,7 +31,7 @@ const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 test('a write counts once the disk has it', async () => {
   const { connection, waits } = fakeConnection();
   let isDone = false;
-  const done = createSyncedWrites(connection)
+  const done = createSyncedWrites(connection, 'mark')
     .run(async () => 7)
     .finally(() => {
       isDone = true;
@@ -43,7 +44,7 @@ test('a write counts once the disk has it', async () => {
 
 test('what comes during a wait begins after it, and shares the next', async () => {
   const { connection, waits } = fakeConnection();
-  const writes = createSyncedWrites(connection);
+  const writes = createSyncedWrites(connection, 'mark');
   const begun: number[] = [];
   const write = (index: number) =>
     writes.run(async () => {
@@ -65,7 +66,7 @@ test('what comes during a wait begins after it, and shares the next', async () =
 
 test('one that fails fails alone', async () => {
   const { connection, waits } = fakeConnection();
-  const writes = createSyncedWrites(connection);
+  const writes = createSyncedWrites(connection, 'mark');
   const first = writes.run(async () => 0);
   const wrong = writes.run(() => Promise.reject(new Error('OOM')));
   const right = writes.run(async () => 1);
@@ -93,7 +94,7 @@ test.each<[rule: string, end: (fake: ReturnType<typeof fakeConnection>) => void,
   ],
 ])('%s tells nothing of the write', async (_rule, end, text) => {
   const fake = fakeConnection();
-  const done = createSyncedWrites(fake.connection).run(async () => 7);
+  const done = createSyncedWrites(fake.connection, 'mark').run(async () => 7);
   const failed = expect(done).rejects.toThrow(text);
   await turn();
   end(fake);

@@ -3,8 +3,9 @@ import { REDIS_SYNC_MS_MAX, type RedisConnection } from './redis-connection.ts';
 /** Writes that have to be on Redis' disk before they count (docs/protocol.md R31). */
 export interface SyncedWrites {
   /**
-   * Resolves with what `write` did once that is on disk. Rejects where either failed, which tells nothing of whether it
-   * was written: so it has to be harmless to repeat, and has to write something each time.
+   * Resolves with what `write` did once that is on disk, and what it read too: by this connection, which is told as lost
+   * where Redis ended meanwhile. Rejects where either failed, which tells nothing of whether it was written: so it has
+   * to be harmless to repeat.
    */
   run<T>(write: () => Promise<T>): Promise<T>;
 }
@@ -16,11 +17,19 @@ interface Waiting {
 }
 
 /**
+ * Written behind the writes that are waited for, so that there is something to wait for also where a repeated write finds
+ * all as it wants it. ARGV: for how many milliseconds. Of work that was accepted there is room for it (maxmemory).
+ */
+const MARK = `#!lua flags=allow-oom
+redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])`;
+const MARK_MS = 1_000;
+
+/**
  * WAITAOF on the connection by which the writes go; nothing else should use it, since it stands still meanwhile. What
  * comes during one wait shares the next: where Redis syncs once a second, so do thousands of writes. Redis counts what a
  * connection has written, and a new one has written nothing; so what a broken connection had begun is told as failed.
  */
-export function createSyncedWrites(connection: RedisConnection): SyncedWrites {
+export function createSyncedWrites(connection: RedisConnection, markKey: string): SyncedWrites {
   let waiting: Waiting[] = [];
   let losses = 0;
   let isRunning = false;
@@ -33,12 +42,11 @@ export function createSyncedWrites(connection: RedisConnection): SyncedWrites {
     const begun = await Promise.allSettled(together.map(({ begin }) => begin()));
     let failure: unknown;
     try {
-      const synced = (await connection.client.call(
-        'WAITAOF',
-        '1',
-        '0',
-        String(REDIS_SYNC_MS_MAX),
-      )) as readonly unknown[];
+      const { client } = connection;
+      const [, synced] = await Promise.all([
+        client.eval(MARK, 1, markKey, MARK_MS),
+        client.call('WAITAOF', '1', '0', String(REDIS_SYNC_MS_MAX)) as Promise<readonly unknown[]>,
+      ]);
       if (losses !== before) failure = new Error('the connection was lost before the disk had it');
       else if (Number(synced[0]) < 1) failure = new Error(`not on disk after ${REDIS_SYNC_MS_MAX} ms`);
     } catch (error) {
