@@ -38,7 +38,7 @@ export interface JobLetters {
   find(publicId: string): Promise<DeadLetter | undefined>;
   /**
    * Runs the job again, with these data or its own; undefined where there is no such letter. Throws what a submission of
-   * these data would, and NOT_FOUND where the model is not known.
+   * these data would, and NOT_FOUND where the model is not known or, reason `expired`, its own inputs are gone.
    */
   replay(publicId: string, data: unknown): Promise<Replayed | undefined>;
   remove(publicId: string): Promise<boolean>;
@@ -66,6 +66,15 @@ export function createJobLetters({ queues, directory, model: modelOf }: JobLette
     if (error !== null) throw thrown({ ...error, field: error.field ?? 'data' });
     if (!isJobCancelled(data)) return;
     throw thrown({ code: 'INVALID_ARG', message: "leave 'cancelled' out: the job would not run", field: 'cancelled' });
+  };
+
+  /** What its data name is to be there for the run to come. */
+  const keepInputs = async (model: string, id: string, publicId: string) => {
+    const letter = await letters.find(model, id);
+    const refs = isJsonObject(letter?.data) ? blobRefs(letter.data.inputs) : [];
+    if (refs.length === 0 || (await queues.payloads.keep(model, id, refs))) return;
+    const text = `the inputs of dead letter '${publicId}' are not kept any more; replay it with 'data' that has inputs`;
+    throw new NereidError('NOT_FOUND', text, { field: 'data', reason: 'expired' });
   };
 
   return {
@@ -96,7 +105,8 @@ export function createJobLetters({ queues, directory, model: modelOf }: JobLette
     async replay(publicId, data) {
       const known = parsePublicJobId(publicId);
       if (known === undefined) return undefined;
-      if (data !== undefined) await checkData(known.model, data);
+      if (data === undefined) await keepInputs(known.model, known.id, publicId);
+      else await checkData(known.model, data);
       const outcome = await letters.replay(known.model, known.id, data);
       return outcome && { outcome, job: await queues.find(known.model, known.id) };
     },

@@ -14,8 +14,10 @@ const GRPC_NAMES: Readonly<Record<number, string>> = {
 
 /** The `reason` of errors that have one: what a client may do differently for. */
 const REASONS: Readonly<Record<string, string>> = {
-  sequence_lost: 'there was a sequence, and it is over in the middle of it: begin anew under another id',
-  step_gap: 'steps before this one are missing; the text names the number that is due',
+  sequence_lost:
+    'there was a sequence, and it is over in the middle of it: begin anew under another id; also a numbered step after the first of which nobody knows a sequence: one that never began cannot be told from one that is lost',
+  step_gap:
+    'steps before this one are missing; the text names the number that is due, and so does `due=` in the header',
   answer_expired: 'this step was done long ago, and its answer is not kept',
   expired: "a job's result is not kept any more",
   stream_broken: 'a part of the stream was lost: send the request again to begin anew',

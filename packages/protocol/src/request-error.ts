@@ -111,6 +111,14 @@ export function stepGap(model: string, correlationId: bigint | string, due: numb
   return { code: 'INVALID_ARG', message, field: 'parameters.nereid_step', reason: 'step_gap' };
 }
 
+const DUE = /.*waits for nereid_step (\d+): send/s;
+
+/** The number of the step that is due, of a `stepGap`; undefined of any other error. Errors travel as their texts. */
+export function dueStep({ message, reason }: ErrorInfo): number | undefined {
+  const due = reason === 'step_gap' ? DUE.exec(message)?.[1] : undefined;
+  return due === undefined ? undefined : Number(due);
+}
+
 /** Of a numbered step that took effect so long ago that its answer is not kept any more (docs/protocol.md R22). */
 export function answerExpired(model: string, correlationId: bigint | string): ErrorInfo {
   const message = `this nereid_step of sequence ${correlationId} of model '${model}' was done, and its answer is not kept any more`;
