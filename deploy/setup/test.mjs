@@ -27,7 +27,7 @@ try {
   exitWith(error);
 }
 
-/** The stages to run, in order: { name, run } or, where it cannot be run, { name, missing }. */
+/** The stages to run, in order: { name, run, missing }, where `missing` says, or promises to say, why one cannot be run. */
 async function chooseStages() {
   // Loaded late: its module reads files that an incomplete checkout lacks.
   const { selectCases } = await import('../../test/conformance/selection.mjs');
@@ -36,6 +36,11 @@ async function chooseStages() {
   const globs = filter === undefined ? [] : [filter];
   const cases = selectCases(globs);
   const namesCases = filter !== undefined && cases.names.length + cases.leftOut.size > 0;
+  const needsCases = filter === undefined || namesCases;
+  // Downloaded while sources are looked at.
+  const packages = needsCases ? ensurePythonPackages() : undefined;
+  // Told when it is the turn of the cases.
+  packages?.catch(() => {});
   const stages = [];
   if (filter === undefined) {
     stages.push({ name: 'lint', run: () => programStage('biome', ['check', '--max-diagnostics=20', '.']) });
@@ -45,16 +50,22 @@ async function chooseStages() {
   if (!namesCases) {
     const { missing } = await ensureBrowser({ mayInstall });
     const without = missing === undefined ? [] : ['--exclude', PAGE_TESTS];
-    stages.push({ name: 'tests', run: () => vitestStage([...vitestFilter(filter), ...without]) });
+    const run = async () => {
+      await packages?.catch(() => {});
+      return vitestStage([...vitestFilter(filter), ...without]);
+    };
+    stages.push({ name: 'tests', run });
     if (missing !== undefined) stages.push({ name: 'pages', missing: `the tests of pages were not run: ${missing}` });
   }
-  if (filter === undefined || namesCases) {
-    const { missing } = await ensurePythonPackages();
+  if (packages !== undefined) {
     const caseStage = (mode) => {
       const name = `recorded cases (${MODE_TITLES[mode]})`;
-      const why = missing ?? (mode === 'apart' && !hasRedis() ? 'no Redis server is on PATH' : undefined);
-      if (why === undefined) return { name, run: () => conformanceStage(mode, globs) };
-      return { name, missing: `${cases.names.length} ${name} were not run: ${why}` };
+      const missing = packages.then((found) => {
+        const why = found.missing ?? (mode === 'apart' && !hasRedis() ? 'no Redis server is on PATH' : undefined);
+        return why === undefined ? undefined : `${cases.names.length} ${name} were not run: ${why}`;
+      });
+      missing.catch(() => {});
+      return { name, run: () => conformanceStage(mode, globs), missing };
     };
     stages.push(...MODES.map(caseStage));
   }
@@ -67,8 +78,9 @@ async function runStages(stages) {
   let passed = 0;
   let failed = 0;
   const runStage = async (stage) => {
-    if (stage.missing !== undefined) {
-      notRun.push(stage.missing);
+    const missing = await stage.missing;
+    if (missing !== undefined) {
+      notRun.push(missing);
       return;
     }
     const start = performance.now();
