@@ -1,7 +1,7 @@
 /** Jobs of a BullMQ producer end to end, beside Fastify with BullMQ's Worker; each in one process. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { freePorts } from '../free-ports.mjs';
@@ -17,7 +17,17 @@ const script = (name) => fileURLToPath(new URL(name, import.meta.url));
 const PRODUCER = script('./job-producer.mjs');
 const RIVAL = script('./rivals/fastify-jobs-server.mjs');
 
-const MODEL = 'add_sub';
+/** A JavaScript model that does nothing, eight rows at most an execution; and `add_sub` in ONNX, which takes no batches. */
+const NOTHING = {
+  name: 'nothing',
+  config: `name: "nothing" backend: "javascript" max_batch_size: 8 dynamic_batching {}
+input [ { name: "INPUT" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [ { name: "OUTPUT" data_type: TYPE_FP32 dims: [ 4 ] } ]
+`,
+  source:
+    'export const execute = (requests) => requests.map(({ inputs }) => ({ outputs: { OUTPUT: inputs.get("INPUT") } }));\n',
+};
+const SEEDS = 16;
 /** Outstanding. */
 const MANY = 64;
 const KEPT = 1_000;
@@ -28,10 +38,9 @@ const SCRIPT_CALLS_MAX = 0.4;
 const REDIS_FLAGS = ['--appendonly', 'yes', '--appendfsync', 'everysec'];
 
 /** Throughput with 64 jobs outstanding and p50 with one, over the rival's; script calls per job of ours. */
-export async function jobsBar({ folder, times, say }) {
-  const models = writeModels(join(folder, 'models'));
-  for (const other of readdirSync(models)) if (other !== MODEL) rmSync(join(models, other), { recursive: true });
-  const samples = await samplesOf(models, MODEL);
+export async function jobsBar(model, { folder, times, say }) {
+  const models = join(folder, 'models');
+  const samples = await modelIn(models, model);
   const sides = [];
   try {
     for (const [name, start] of [
@@ -40,7 +49,7 @@ export async function jobsBar({ folder, times, say }) {
     ]) {
       const place = join(folder, name);
       mkdirSync(place);
-      sides.push(await withProducer(name, await start({ models, place }), samples));
+      sides.push(await withProducer(name, await start({ models, place }), { model, samples }));
     }
     const bars = [];
     for (const side of sides) await side.turn({ concurrency: MANY, seconds: times.firstWarmUp, warmUp: 0 });
@@ -66,6 +75,22 @@ export async function jobsBar({ folder, times, say }) {
   } finally {
     for (const side of sides) await side.stop();
   }
+}
+
+/** The repository with that model alone, and what its jobs have and give. */
+export async function modelIn(models, model) {
+  if (model === NOTHING.name) {
+    mkdirSync(join(models, model, '1'), { recursive: true });
+    writeFileSync(join(models, model, 'config.pbtxt'), NOTHING.config);
+    writeFileSync(join(models, model, '1', 'model.mjs'), NOTHING.source);
+    return Array.from({ length: SEEDS }, (_, seed) => {
+      const tensor = (name) => ({ name, datatype: 'FP32', shape: [1, 4], values: [seed, seed + 0.5, -seed, 0.25] });
+      return { inputs: [tensor('INPUT')], outputs: [tensor('OUTPUT')] };
+    });
+  }
+  writeModels(models);
+  for (const other of readdirSync(models)) if (other !== model) rmSync(join(models, other), { recursive: true });
+  return samplesOf(models, model);
 }
 
 const scriptCalls = ({ turns }) => median(turns.map((turn) => turn.script_calls));
@@ -99,14 +124,14 @@ async function startFastify({ models }) {
   return whenReady({ port, path: '/v2/health/ready', processes, redis });
 }
 
-export async function withProducer(name, starting, samples) {
+export async function withProducer(name, starting, { model, samples }) {
   const server = await withRedis(starting);
   const { redis } = server;
   const data = samples.map(({ inputs, outputs }) => ({
     data: { inputs: inputs.map(({ values, ...tensor }) => ({ ...tensor, data: [...values] })) },
     outputs: outputs.map(({ name: output, values }) => ({ name: output, values: [...values] })),
   }));
-  const at = { connection: redis.connection, name: `infer.${MODEL}`, prefix: redis.jobPrefix, data, kept: KEPT };
+  const at = { connection: redis.connection, name: `infer.${model}`, prefix: redis.jobPrefix, data, kept: KEPT };
   const producer = fork(PRODUCER, [JSON.stringify(at)]);
   await once(producer, 'message');
   return {

@@ -2,7 +2,7 @@
 /**
  * What must hold, measured: each figure, its bar, pass or fail.
  *
- *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [--turns 7] [--seconds 3] [--patience 120]
+ *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [--turns 7] [--seconds 3] [--patience 120]
  *
  * Run it while nothing else runs: others' CPU is printed, and turns that they disturb are repeated.
  */
@@ -29,11 +29,12 @@ const BARS = {
   sequences: sequencesBar,
   pipeline: pipelineBar,
   bulk: bulkBar,
-  jobs: jobsBar,
+  jobs: (context) => jobsBar('nothing', context),
+  'jobs-single': (context) => jobsBar('add_sub', context),
 };
 
 const USAGE =
-  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [--turns 7] [--seconds 3] [--patience 120]';
+  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [--turns 7] [--seconds 3] [--patience 120]';
 const { values: options, positionals } = commandOptions({
   usage: USAGE,
   allowPositionals: true,

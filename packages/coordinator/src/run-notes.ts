@@ -144,7 +144,7 @@ export function createRunNotes({
     let batches: ReadonlyMap<number, readonly RunRecord[]> | undefined;
     return records.map((record) => {
       if (record.requests < 2) return explainedRun(process, record, wallUs, []);
-      if ('together' in record) return explainedRun(process, record, wallUs, othersIn(record));
+      if ('together' in record) return explainedRun(process, record, wallUs, othersIn(record.id, record.together));
       batches ??= byBatch(ring.newest());
       return explainedRun(process, record, wallUs, othersOf(record, batches.get(record.batch) ?? []));
     });
@@ -167,7 +167,13 @@ export function createRunNotes({
       return { kind: 'explained', id: question.id, process, calls: [], runs: told(found.told), more: found.more };
     },
     of(id, live, end) {
-      if (live !== undefined) return told([liveRecord(live, end ?? { state: stateOf(live.entry) }, clock.nowUs())])[0];
+      if (live !== undefined) {
+        const { source, entry } = live;
+        const nowUs = clock.nowUs();
+        const record = fill(emptyRecord(), source, entry, end ?? { state: stateOf(entry) }, nowUs);
+        const others = record.requests < 2 ? [] : othersIn(id, entry.batch?.requests ?? []);
+        return explainedRun(process, record, clock.wallMs() * 1000 - nowUs, others);
+      }
       for (const record of ring.newest()) if (record.id === id) return told([record])[0];
       return undefined;
     },
@@ -293,11 +299,13 @@ function othersOf(record: RunRecord, numbered: readonly RunRecord[]): ExplainedB
     .map((other) => ({ id: other.id, requestId: other.requestId }));
 }
 
-function othersIn({ id, together }: LiveRecord): ExplainedBatch['others'] {
-  return together
-    .filter((other) => other.id !== id)
-    .slice(0, EXPLAINED_OTHERS_MAX)
-    .map((other) => ({ id: other.id, requestId: keptText(other.message.request.id) }));
+function othersIn(id: string, together: readonly OwnedRequest[]): ExplainedBatch['others'] {
+  const others: ExplainedBatch['others'][number][] = [];
+  for (const other of together) {
+    if (others.length === EXPLAINED_OTHERS_MAX) break;
+    if (other.id !== id) others.push({ id: other.id, requestId: keptText(other.message.request.id) });
+  }
+  return others;
 }
 
 /** `wallUs`: the wall clock's time, microseconds, when the other clock was at 0. */
@@ -307,11 +315,29 @@ function explainedRun(
   wallUs: number,
   others: ExplainedBatch['others'],
 ): ExplainedRun {
-  const { id, requestId, model, version, job, trace, parent, correlationId, session, state, error } = record;
-  const { epoch, arrivedUs, sentUs, endedUs, rows, priority, waiting, ahead, running, copies, losses } = record;
+  const { arrivedUs, sentUs, endedUs } = record;
+  // One literal, as each job's end makes one: put together of parts it would take several times as long.
   return {
-    ...{ process, id, requestId, model, version, job, trace, parent, correlationId, session, state, error },
-    ...{ epoch, rows, priority, waiting, ahead, running, copies, losses },
+    process,
+    id: record.id,
+    requestId: record.requestId,
+    model: record.model,
+    version: record.version,
+    job: record.job,
+    trace: record.trace,
+    parent: record.parent,
+    correlationId: record.correlationId,
+    session: record.session,
+    state: record.state,
+    error: record.error,
+    epoch: record.epoch,
+    rows: record.rows,
+    priority: record.priority,
+    waiting: record.waiting,
+    ahead: record.ahead,
+    running: record.running,
+    copies: record.copies,
+    losses: record.losses,
     arrivedMs: (arrivedUs + wallUs) / 1000,
     arrivedUs,
     tookUs: endedUs - arrivedUs,

@@ -28,9 +28,9 @@ interface ExplainedSeenJson {
   readonly arrived: string;
   readonly took_ms: number;
   readonly state: ExplainedState;
-  readonly error?: ExplainedErrorJson;
+  readonly error?: ExplainedErrorJson | undefined;
   /** What happened to it beside its plain way, the first 16. */
-  readonly events?: readonly ExplainedEventJson[];
+  readonly events?: readonly ExplainedEventJson[] | undefined;
 }
 
 /** How whoever waited for its answer saw it. */
@@ -46,17 +46,17 @@ export interface ExplainedCallJson extends ExplainedSeenJson {
 
 export interface ExplainedBatchJson {
   readonly number: number;
-  readonly close_reason?: string;
+  readonly close_reason?: string | undefined;
   readonly worker: string;
   readonly instance: string;
-  readonly slot?: number;
+  readonly slot?: number | undefined;
   readonly requests: number;
   readonly rows: number;
   /** In the worker, until the batch began. Absent while it runs. */
-  readonly wait_ms?: number;
-  readonly input_ms?: number;
-  readonly infer_ms?: number;
-  readonly output_ms?: number;
+  readonly wait_ms?: number | undefined;
+  readonly input_ms?: number | undefined;
+  readonly infer_ms?: number | undefined;
+  readonly output_ms?: number | undefined;
   /** The others in it that are still known, 64 at most. */
   readonly others: readonly { readonly id: string; readonly request_id?: string }[];
 }
@@ -64,22 +64,22 @@ export interface ExplainedBatchJson {
 /** How its model's owner saw it. */
 export interface ExplainedRunJson extends ExplainedSeenJson {
   readonly id: string;
-  readonly request_id?: string;
-  readonly trace_id?: string;
-  readonly job?: string;
+  readonly request_id?: string | undefined;
+  readonly trace_id?: string | undefined;
+  readonly job?: string | undefined;
   readonly model: string;
   readonly version: string;
   readonly epoch: number;
   readonly rows: number;
-  readonly priority?: number;
+  readonly priority?: number | undefined;
   /** What it found at its arrival: waiting, those of them that went before it, and in batches. */
   readonly found: { readonly waiting: number; readonly ahead: number; readonly running: number };
   /** Until its last batch was sent. */
   readonly queued_ms: number;
-  readonly copies?: number;
-  readonly losses?: number;
-  readonly session?: string;
-  readonly batch?: ExplainedBatchJson;
+  readonly copies?: number | undefined;
+  readonly losses?: number | undefined;
+  readonly session?: string | undefined;
+  readonly batch?: ExplainedBatchJson | undefined;
 }
 
 /** One request, by all that know of it. */
@@ -145,19 +145,34 @@ export function callJson(call: ExplainedCall): ExplainedCallJson {
   };
 }
 
+/**
+ * One literal, as each job's end makes one: put together of parts it takes ten times as long. JSON leaves out what is
+ * undefined.
+ */
 export function runJson(run: ExplainedRun): ExplainedRunJson {
-  const { id, requestId, trace, job, model, version, epoch, rows, priority } = run;
-  const { waiting, ahead, running, queuedUs, copies, losses, session, batch } = run;
+  const { requestId, trace, job, error, events, priority, copies, losses, session, batch } = run;
   return {
-    ...seenJson(run),
-    ...{ id, ...namesJson({ requestId, trace, job }), model, version, epoch, rows },
-    ...(priority === 0 ? {} : { priority }),
-    found: { waiting, ahead, running },
-    queued_ms: ms(queuedUs / US_IN_MS),
-    ...(copies === 0 ? {} : { copies }),
-    ...(losses === 0 ? {} : { losses }),
-    ...(session === '' ? {} : { session }),
-    ...(batch === null ? {} : { batch: batchJson(batch) }),
+    process: run.process,
+    arrived: new Date(run.arrivedMs).toISOString(),
+    took_ms: ms(run.tookUs / US_IN_MS),
+    state: run.state,
+    error: error === null ? undefined : errorJson(error),
+    events: events.length === 0 ? undefined : events.map(eventJson),
+    id: run.id,
+    request_id: requestId === '' ? undefined : requestId,
+    trace_id: trace === '' ? undefined : trace,
+    job: job === '' ? undefined : job,
+    model: run.model,
+    version: run.version,
+    epoch: run.epoch,
+    rows: run.rows,
+    priority: priority === 0 ? undefined : priority,
+    found: { waiting: run.waiting, ahead: run.ahead, running: run.running },
+    queued_ms: ms(run.queuedUs / US_IN_MS),
+    copies: copies === 0 ? undefined : copies,
+    losses: losses === 0 ? undefined : losses,
+    session: session === '' ? undefined : session,
+    batch: batch === null ? undefined : batchJson(batch),
   };
 }
 
@@ -220,23 +235,20 @@ function eventJson({ afterUs, what }: ExplainedEvent): ExplainedEventJson {
 }
 
 function batchJson(batch: ExplainedBatch): ExplainedBatchJson {
-  const { number, reason, worker, instance, instanceName, slot, requests, rows, timing, others } = batch;
+  const { reason, slot, timing } = batch;
   return {
-    number,
-    ...(reason === '' ? {} : { close_reason: reason }),
-    worker,
-    instance: instanceName || String(instance),
-    ...(slot < 0 ? {} : { slot }),
-    ...{ requests, rows },
-    ...(timing === null
-      ? {}
-      : {
-          wait_ms: ms(timing.waitNs / NS_IN_MS),
-          input_ms: ms(timing.inputNs / NS_IN_MS),
-          infer_ms: ms(timing.inferNs / NS_IN_MS),
-          output_ms: ms(timing.outputNs / NS_IN_MS),
-        }),
-    others: others.map(({ id, requestId }) => (requestId === '' ? { id } : { id, request_id: requestId })),
+    number: batch.number,
+    close_reason: reason === '' ? undefined : reason,
+    worker: batch.worker,
+    instance: batch.instanceName || String(batch.instance),
+    slot: slot < 0 ? undefined : slot,
+    requests: batch.requests,
+    rows: batch.rows,
+    wait_ms: timing === null ? undefined : ms(timing.waitNs / NS_IN_MS),
+    input_ms: timing === null ? undefined : ms(timing.inputNs / NS_IN_MS),
+    infer_ms: timing === null ? undefined : ms(timing.inferNs / NS_IN_MS),
+    output_ms: timing === null ? undefined : ms(timing.outputNs / NS_IN_MS),
+    others: batch.others.map(({ id, requestId }) => (requestId === '' ? { id } : { id, request_id: requestId })),
   };
 }
 

@@ -15,6 +15,11 @@ import { decodeInferRequest } from './v2-request.ts';
 const JSON_BYTES_MAX = 16_384;
 /** An element takes at least a digit and a comma. */
 const ELEMENT_BYTES_MIN = 2;
+/** A number takes no more, with its comma; nor a character, nor what is around an output and around all. */
+const ELEMENT_BYTES_MAX = 27;
+const CHARACTER_BYTES_MAX = 6;
+const OUTPUT_BYTES_MAX = 64;
+const REST_BYTES_MAX = 128;
 
 /** Outputs of more than this in all go beside the return value, unless the job says otherwise. */
 const BASE64_BYTES_MAX = 262_144;
@@ -42,7 +47,7 @@ function encodeInline(response: InferResponse, respond: JobRespond): JsonObject 
   if (respond === 'json') return withOutputs(response, response.outputs.map(jsonOutput));
   if (respond !== 'auto' || tooLong(response.outputs)) return withOutputs(response, response.outputs.map(base64Tensor));
   const json = withOutputs(response, response.outputs.map(jsonOrBase64));
-  if (Buffer.byteLength(JSON.stringify(json)) <= JSON_BYTES_MAX) return json;
+  if (isShort(response) || Buffer.byteLength(JSON.stringify(json)) <= JSON_BYTES_MAX) return json;
   return withOutputs(response, response.outputs.map(base64Tensor));
 }
 
@@ -102,6 +107,17 @@ function withOutputs(response: InferResponse, outputs: readonly unknown[]): Json
     ...(Object.keys(parameters).length === 0 ? {} : { parameters }),
     outputs,
   };
+}
+
+/** Surely within the limit, so that it need not be written to be measured. */
+function isShort({ id, modelName, parameters, outputs }: InferResponse): boolean {
+  let bytes = REST_BYTES_MAX + (id.length + modelName.length) * CHARACTER_BYTES_MAX;
+  for (const { name, datatype, shape } of outputs) {
+    if (datatype === 'BYTES') return false;
+    const elements = (elementCount(shape) ?? JSON_BYTES_MAX) + shape.length;
+    bytes += OUTPUT_BYTES_MAX + name.length * CHARACTER_BYTES_MAX + elements * ELEMENT_BYTES_MAX;
+  }
+  return bytes <= JSON_BYTES_MAX && Object.keys(parameters).length === 0;
 }
 
 function tooLong(outputs: readonly Tensor[]): boolean {

@@ -11,7 +11,7 @@ export interface TensorsText {
   readonly binary: readonly Uint8Array[];
 }
 
-const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+export const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /**
  * The `inputs` (or `outputs`) of a job as those of a v2 request in binary form, so that one reader

@@ -101,8 +101,8 @@ end
 ${LOCK_CODE}
 local function putNote(jobKey, note, most)
   if note == '' then return end
-  rcall('RPUSH', jobKey .. ':logs', note)
-  rcall('LTRIM', jobKey .. ':logs', -most, -1)
+  local rows = rcall('RPUSH', jobKey .. ':logs', note)
+  if rows > most then rcall('LTRIM', jobKey .. ':logs', -most, -1) end
 end
 
 local function finishByBullMQ(job)

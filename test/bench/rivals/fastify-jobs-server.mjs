@@ -1,5 +1,7 @@
 // node fastify-jobs-server.mjs PORT SOCKET MODELS: Fastify, which adds jobs and answers for them, and in the same process a
-// BullMQ Worker that runs them with onnxruntime-node.
+// BullMQ Worker that runs them: with onnxruntime-node, or in JavaScript a model that does nothing.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { Queue, Worker } from 'bullmq';
 import Fastify from 'fastify';
 import { loadModels } from './onnx-models.mjs';
@@ -10,7 +12,8 @@ const ARRAYS = { FP32: Float32Array, INT32: Int32Array };
 
 const [port, path, folder] = process.argv.slice(2);
 const connection = { path };
-const models = await loadModels(folder);
+const isNothing = existsSync(join(folder, 'nothing'));
+const models = isNothing ? new Map([['nothing', ({ INPUT }) => ({ OUTPUT: INPUT })]]) : await loadModels(folder);
 const queues = new Map();
 
 for (const [name, run] of models) {
