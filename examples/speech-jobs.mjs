@@ -14,7 +14,6 @@ const frames = readFrames(file);
 const id = randomUUID();
 const queue = new Queue(name, { connection, prefix });
 const events = new QueueEvents(name, { connection, prefix, lastEventId: '0' });
-await events.waitUntilReady();
 const jobs = await queue.addBulk(
   frames.map((frame, index) => ({
     name: 'frame',

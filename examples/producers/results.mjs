@@ -11,7 +11,7 @@ const KEPT = { removeOnComplete: { age: 600 }, removeOnFail: { age: 600 } };
 const [url = 'http://localhost:8000'] = process.argv.slice(2);
 const { name, prefix, connection } = await queueOf(url, 'redact');
 const queue = new Queue(name, { connection, prefix });
-// From the first event on: without `lastEventId` those before its first read are missed.
+// From the first event on: without `lastEventId` those before its first read are missed, `waitUntilReady` or not.
 const events = new QueueEvents(name, { connection, prefix, lastEventId: '0' });
 
 const textOf = ({ outputs }) => outputs.find((output) => output.name === 'REDACTED').data[0];

@@ -65,6 +65,13 @@ describe.each([['serve'], ['gateway', 'coordinator', 'worker']] as const)('jobs 
     const jobs = (await Promise.all(answers.map((answer) => answer.json()))) as { id: string }[];
     for (const { id } of jobs) await fetch(`${http}/v2/jobs/${id}`, { method: 'DELETE' });
     await expect.poll(used, { timeout: 20_000 }).toBeLessThan(before + BYTES);
+    // Those that run give back what they were asked once they have ended, and their results when these expire.
+    const running = await Promise.all(Array.from({ length: 3 }, () => submit(BYTES, { 'Nereid-Result-Ttl-S': '1' })));
+    for (const answer of running) {
+      const { id } = (await answer.json()) as { id: string };
+      expect((await fetch(`${http}/v2/jobs/${id}?wait=20s`)).status).toBe(200);
+    }
+    await expect.poll(used, { timeout: 20_000 }).toBeLessThan(before + BYTES);
     expect((await submit(200 * MB)).status).toBe(413);
   });
 
@@ -73,17 +80,20 @@ describe.each([['serve'], ['gateway', 'coordinator', 'worker']] as const)('jobs 
     const accepted: string[] = [];
     let refused: Response | undefined;
     while (refused === undefined) {
-      const answer = await submit(MB, { 'Nereid-Delay-Ms': '2000', 'Nereid-Result-Ttl-S': '600' });
+      const answer = await submit(MB, { 'Nereid-Delay-Ms': '2000', 'Nereid-Result-Ttl-S': '4' });
       if (answer.status === 202) accepted.push(((await answer.json()) as { id: string }).id);
       else refused = answer;
     }
     expect(accepted.length).toBeGreaterThan(10);
     expect({ status: refused.status, after: refused.headers.get('retry-after') }).toEqual({ status: 429, after: '1' });
-    for (const id of accepted) {
+    expect(await refused.json()).toMatchObject({ code: 'UNAVAILABLE', error: expect.stringMatching(/memory/) });
+    const results = accepted.map(async (id) => {
       const result = await fetch(`${http}/v2/jobs/${id}/result?wait=20s`);
-      expect(result.status).toBe(200);
-      expect((await result.arrayBuffer()).byteLength).toBeGreaterThan(MB);
-    }
+      return [result.status, (await result.arrayBuffer()).byteLength > MB];
+    });
+    expect(await Promise.all(results)).toEqual(accepted.map(() => [200, true]));
+    // Once results have expired there is room again, with nobody's help.
+    await expect.poll(async () => (await submit(MB)).status, { timeout: 20_000, interval: 200 }).toBe(202);
     await redis.ask('CONFIG', 'SET', 'maxmemory', '0');
   });
 });

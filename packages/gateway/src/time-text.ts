@@ -1,4 +1,10 @@
-/** RFC 3339, UTC; undefined, which JSON leaves out, where the time is not known. Wall-clock milliseconds. */
+/** The last and the first millisecond of which JavaScript knows the date. */
+const WALL_MS_MAX = 8.64e15;
+
+/**
+ * RFC 3339, UTC; undefined, which JSON leaves out, where the time is not known, or none: producers may write anything.
+ * Wall-clock milliseconds.
+ */
 export function timeText(wallMs: number | undefined): string | undefined {
-  return wallMs === undefined ? undefined : new Date(wallMs).toISOString();
+  return wallMs !== undefined && Math.abs(wallMs) <= WALL_MS_MAX ? new Date(wallMs).toISOString() : undefined;
 }

@@ -88,6 +88,7 @@ export {
   type JobRespond,
   type JobSettings,
   jobTags,
+  RESULT_TTL_S_MAX,
 } from './job-data.ts';
 export { isJsonObject, type JsonObject } from './job-json.ts';
 export { isStreamProgress, readableOutputs } from './job-progress.ts';

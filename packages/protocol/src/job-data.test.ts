@@ -181,6 +181,7 @@ describe('mistakes that only jobs can make', () => {
     ['an integer that has lost digits', input('INT64', [1], [2 ** 60]), 'INVALID_ARG inputs: '],
     ['a response by what is not known', { inputs: [], respond: 'xml' }, 'INVALID_ARG respond: '],
     ['a deadline of 0', { inputs: [], deadline_ms: 0 }, 'INVALID_ARG deadline_ms: '],
+    ['a result that is kept for ever', { inputs: [], result_ttl_s: 2_592_001 }, 'INVALID_ARG result_ttl_s: '],
     ['a deadline of the wrong kind', { inputs: [], deadline_ms: '5' }, 'INVALID_ARG deadline_ms: '],
     ['a step of no sequence', { inputs: [], sequence_index: 0 }, `${WRONG_INDEX}sequence_index numbers a step`],
     [

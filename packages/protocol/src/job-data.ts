@@ -49,6 +49,8 @@ export interface JobSettings {
 }
 
 const JOB_DATA_VERSION = 1;
+/** A result is kept so long at most: 30 days. */
+export const RESULT_TTL_S_MAX = 2_592_000;
 const DIGITS = /^[0-9]{1,20}$/;
 const TAGS_MAX = 16;
 const TAG_CHARACTERS_MAX = 64;
@@ -80,7 +82,7 @@ export function decodeJobData(data: unknown, options: JobDataOptions): DecodedJo
     sequenceIndex: index,
     respond: respondOf(members.respond),
     deadlineMs: positiveInteger(members, 'deadline_ms') ?? 0,
-    resultTtlS: positiveInteger(members, 'result_ttl_s'),
+    resultTtlS: positiveInteger(members, 'result_ttl_s', RESULT_TTL_S_MAX),
     tags: jobTags(members.tags ?? [], 'tags'),
   };
 }
@@ -204,11 +206,16 @@ function respondOf(respond: unknown): JobRespond {
   }
 }
 
-function positiveInteger(members: JsonObject, name: string): number | undefined {
+function positiveInteger(members: JsonObject, name: string, most?: number): number | undefined {
   const value = members[name];
   if (value === undefined) return undefined;
-  if (Number.isSafeInteger(value) && (value as number) > 0) return value as number;
-  throw new NereidError('INVALID_ARG', `${name} must be an integer from 1, got: ${JSON.stringify(value)}`, {
+  if (isPositiveInteger(value) && value <= (most ?? value)) return value;
+  const range = most === undefined ? 'from 1' : `from 1 to ${most}`;
+  throw new NereidError('INVALID_ARG', `${name} must be an integer ${range}, got: ${JSON.stringify(value)}`, {
     field: name,
   });
+}
+
+function isPositiveInteger(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) > 0;
 }

@@ -8,7 +8,7 @@ import type { Clock } from '@nereid/runtime';
 import { Job, type Queue } from 'bullmq';
 import { followedJobId, followUpId, isOwnId } from './jobs-names.ts';
 import type { JobsLink } from './jobs-safe-writes.ts';
-import { isOver, jobState } from './jobs-stored.ts';
+import { createdMsOf, isOver, jobState } from './jobs-stored.ts';
 
 export interface DeadLetter {
   readonly model: string;
@@ -190,7 +190,7 @@ function deadLetter(model: string, { id: letterId = '', data, timestamp }: Job):
     model,
     id,
     reason: String(letter.reason ?? ''),
-    createdMs: Number(letter.created_ms ?? timestamp),
+    createdMs: createdMsOf({ timestamp: Number(letter.created_ms ?? timestamp) }),
     diedMs: timestamp,
     attemptsMade: Number(letter.attempts_made ?? 0),
     data: letter.data,

@@ -213,7 +213,8 @@ function putDown({ worker, holdWrites, log, queue }: JobMoverParts, { id = '', o
 
 /** How many rows of its log a job of that `keepLogs` keeps. */
 export function notesMax(keepLogs: unknown): number {
-  return typeof keepLogs === 'number' && keepLogs >= 1 ? Math.floor(keepLogs) : NOTES_MAX;
+  if (typeof keepLogs !== 'number' || !(keepLogs >= 1)) return NOTES_MAX;
+  return Math.min(Math.floor(keepLogs), Number.MAX_SAFE_INTEGER);
 }
 
 export async function failByApi(

@@ -90,6 +90,34 @@ describe.each([
     await expect.poll(async () => (await queue.getJobLogs('a')).logs, SOON).toEqual(['two', 'note']);
   });
 
+  test.each<[string, JobsOptions]>([
+    ['a part of a job', { removeOnComplete: { count: 1.5 } }],
+    ['more jobs than can be', { removeOnComplete: { count: 1e300 } }],
+    ['no age, and a part of one at a time', { removeOnComplete: { age: 60, limit: 0.5 } }],
+    ['more rows of its log than can be', { keepLogs: 1e30 }],
+  ])('a job that is to keep %s ends, and so do those beside it', async (_what, opts) => {
+    const { queue, take, ids, add } = open();
+    await add('a');
+    await add('b', opts);
+    await add('c');
+    const taker = take();
+    await expect.poll(() => ids, SOON).toEqual(['a', 'b', 'c']);
+    void Promise.all(ids.map((id) => taker.complete(id, 1, 'note')));
+    await expect.poll(() => queue.getActiveCount(), SOON).toBe(0);
+  });
+
+  test('a job whose keys are not what they should be keeps none beside it from ending', async () => {
+    const { queue, take, ids, add } = open();
+    for (const id of ['a', 'b', 'c']) await add(id);
+    const taker = take();
+    await expect.poll(() => ids, SOON).toEqual(['a', 'b', 'c']);
+    await redis.set(queue.toKey('b:logs'), 'no list');
+    void Promise.all(ids.map((id) => taker.complete(id, 1, 'note')));
+    await expect.poll(async () => (await queue.getCompleted()).map(({ id }) => id).sort(), SOON).toContain('c');
+    await redis.del(queue.toKey('b:logs'));
+    await expect.poll(() => queue.getActiveCount(), SOON).toBe(0);
+  });
+
   test.each([
     ['has not ended', { ignoreDependencyOnFailure: true }, /^INVALID_ARG: .* continueParentOnFailure$/],
     ['has failed it', { failParentOnFailure: true }, /^INVALID_ARG: .* failParentOnFailure has failed$/],

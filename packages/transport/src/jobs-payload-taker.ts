@@ -1,4 +1,11 @@
-import { blobRefs, isJobCancelled, isJsonObject, type JobBlobs, parseFailedReason } from '@nereid/protocol';
+import {
+  blobRefs,
+  isJobCancelled,
+  isJsonObject,
+  type JobBlobs,
+  parseFailedReason,
+  RESULT_TTL_S_MAX,
+} from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import type { JobTaker, TakenJob, TakeOptions } from './jobs.ts';
 import { isBuried } from './jobs-letters.ts';
@@ -172,5 +179,7 @@ function sizeOf(blobs: JobBlobs): number {
 
 function ttlOf(data: unknown): number {
   const ttlS = isJsonObject(data) ? data.result_ttl_s : undefined;
-  return Number.isSafeInteger(ttlS) && (ttlS as number) > 0 ? (ttlS as number) : TTL_S_DEFAULT;
+  return Number.isSafeInteger(ttlS) && (ttlS as number) > 0
+    ? Math.min(ttlS as number, RESULT_TTL_S_MAX)
+    : TTL_S_DEFAULT;
 }

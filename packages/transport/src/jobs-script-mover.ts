@@ -15,6 +15,7 @@ import { failureText, isLastFailure } from './jobs-retry.ts';
 import { scheduleNext } from './jobs-schedulers.ts';
 import type { JobScripts, RawJob } from './jobs-scripts.ts';
 import { END_FIELDS } from './jobs-scripts-text.ts';
+import { isOutOfMemory } from './redis-connection.ts';
 
 export interface ScriptMoverParts extends JobMoverParts {
   readonly scripts: JobScripts;
@@ -122,7 +123,9 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
         taking?.tell({ asked: count, found: answer.jobs.length });
       }
     } catch (error) {
-      for (const end of some) end.reject(error);
+      // What is wrong with one job's keys or options would keep the others from ending: each by itself.
+      if (some.length > 1 && isScriptError(error)) for (const end of some) void turn([end], 0, undefined);
+      else for (const end of some) end.reject(error);
       taking?.fail(error);
     } finally {
       if (count > 0) isTaking = false;
@@ -237,6 +240,11 @@ function settle({ resolve, reject }: Waiting<unknown>, code: number): void {
   else resolve();
 }
 
+/** Redis' answer that a command within a script has failed; not for want of memory, which all of them have. */
+function isScriptError(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('user_script') && !isOutOfMemory(error);
+}
+
 async function waitForMarker(worker: Worker, seconds: number): Promise<{ readonly score: number } | null> {
   try {
     return await worker.backend.waitForJob(seconds);
@@ -294,14 +302,20 @@ function endArgs(job: ScriptedJob, { target, value, remove, note = '', trace = '
     target,
     value,
     trace,
-    keepCount: textOf(count),
+    keepCount: wholeText(count),
     keepAge: textOf(age),
-    keepLimit: textOf(limit),
+    keepLimit: wholeText(limit),
     attempts: textOf(job.opts.attempts ?? 0),
     note,
     notesMax: String(notesMax(job.opts.kl)),
   };
   return END_FIELDS.map((field) => fields[field]);
+}
+
+/** Redis counts by whole numbers. */
+function wholeText(value: unknown): string {
+  if (typeof value !== 'number') return '';
+  return String(Math.trunc(Math.max(-Number.MAX_SAFE_INTEGER, Math.min(value, Number.MAX_SAFE_INTEGER))));
 }
 
 function textOf(value: unknown): string {

@@ -34,12 +34,20 @@ export function storedJob(model: string, id: string, state: JobState, job: Job):
     result: job.returnvalue,
     progress: toldProgress(job.progress),
     failedReason: job.failedReason,
-    createdMs: job.timestamp,
+    createdMs: createdMsOf(job),
     startedMs: job.processedOn,
     finishedMs: job.finishedOn,
     attemptsMade: job.attemptsMade,
-    attemptsMax: Math.max(1, job.opts.attempts ?? 1),
+    attemptsMax: Math.max(1, Number(job.opts.attempts) || 1),
   };
+}
+
+/** The last and the first millisecond of which JavaScript knows the date. */
+const WALL_MS_MAX = 8.64e15;
+
+/** A producer may have written anything as the job's time, and what is none would spoil the list that the job is in. */
+export function createdMsOf({ timestamp }: Pick<Job, 'timestamp'>): number {
+  return Math.abs(timestamp) <= WALL_MS_MAX ? timestamp : 0;
 }
 
 /** BullMQ has 0 for none. */

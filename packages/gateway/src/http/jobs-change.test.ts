@@ -206,6 +206,22 @@ describe('the list', () => {
       error: expect.stringMatching(text),
     });
   });
+
+  test('tells jobs whose producer has written what is no time, among others', async () => {
+    const queue = jobs.queues.openBullQueue(model, 'infer');
+    const add = (timestamp: unknown, data: object = {}) =>
+      queue.add('x', data, { timestamp: timestamp as number, attempts: 'many' as unknown as number });
+    await add('today');
+    await add(9e15);
+    await add(1, { result_ttl_s: 1e30 });
+    jobs.take(model, ({ id }, taker) => void taker.fail(id, 'INVALID_ARG: no', false));
+    await expect.poll(async () => (await call('GET', `/v2/jobs?model=${model}&state=failed`)).jobs?.length).toBe(3);
+    for (const id of [1, 2, 3]) {
+      const told = await call('GET', `/v2/jobs/${model}~${id}`);
+      expect(told).toMatchObject({ status: 200, created_at: expect.stringMatching(/^1970/), attempts_max: 1 });
+    }
+    await queue.close();
+  });
 });
 
 test('lists at a time are bounded', async () => {

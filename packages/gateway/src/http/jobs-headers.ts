@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { jobTags, NereidError, webhookUrl } from '@nereid/protocol';
+import { jobTags, NereidError, RESULT_TTL_S_MAX, webhookUrl } from '@nereid/protocol';
 import { JOB_DEFAULTS, type JobWishes } from '../jobs.ts';
 
 const TAG = 'Nereid-Tag';
@@ -25,7 +25,7 @@ export function jobWishes(headers: IncomingHttpHeaders): JobWishes {
     delayMs: whole('Nereid-Delay-Ms', JOB_DEFAULTS.delayMs, 0, YEAR_MS),
     deadlineMs: whole('Nereid-Deadline-Ms', JOB_DEFAULTS.deadlineMs, 1, YEAR_MS),
     attempts: whole('Nereid-Attempts', JOB_DEFAULTS.attempts, 1, ATTEMPTS_MAX),
-    resultTtlS: whole('Nereid-Result-Ttl-S', JOB_DEFAULTS.resultTtlS, 1, DAYS_30_S),
+    resultTtlS: whole('Nereid-Result-Ttl-S', JOB_DEFAULTS.resultTtlS, 1, RESULT_TTL_S_MAX),
     tags: tagsOf(headers[TAG.toLowerCase()]),
     webhook: webhookUrl(textOf(headers['nereid-webhook']), 'Nereid-Webhook'),
   };
