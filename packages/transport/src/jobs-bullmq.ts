@@ -4,6 +4,7 @@ import { type Job, type Queue, Worker } from 'bullmq';
 import type { JobQueues, NewJob, StoredJob, TakeOptions } from './jobs.ts';
 import { createJobChanges } from './jobs-changes.ts';
 import { createDeliveries } from './jobs-deliveries.ts';
+import { sweepEnded } from './jobs-ended-sweep.ts';
 import { readEventPage } from './jobs-event-page.ts';
 import { createEventRoom } from './jobs-event-room.ts';
 import { openJobEvents } from './jobs-events.ts';
@@ -76,7 +77,9 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
   const redisKeyNames = redisKeys(options.redisPrefix ?? REDIS_PREFIX);
   let connection: RedisConnection | undefined;
   let payloadConnection: RedisConnection | undefined;
-  let sweeping: Promise<void> | undefined;
+  let sweeping: Promise<unknown> | undefined;
+  /** Models whose jobs are, or were, taken here. */
+  const taken = new Set<string>();
   const sweepEnd = new AbortController();
   let stalled: StalledCheck | undefined;
   let scripts: JobScripts | undefined;
@@ -194,7 +197,16 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 
   const sweep = () => {
     const { signal } = sweepEnd;
-    return sweepPayloads({ clock, log, client: commands, keys: redisKeyNames, isThere, signal });
+    return Promise.all([
+      sweepPayloads({ clock, log, client: commands, keys: redisKeyNames, isThere, signal }),
+      sweepEnded({
+        clock,
+        log,
+        client: commands,
+        queues: () => [...taken].flatMap((model) => [opened(model), opened(model, 'hooks')]),
+        signal,
+      }),
+    ]);
   };
 
   const shutDown = async () => {
@@ -286,6 +298,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
           options,
         });
       const readJob = (id: string) => ask(() => read(model, id));
+      taken.add(model);
       sweeping ??= sweep();
       const withEnds = (options: TakeOptions) =>
         withFollowUps(make, options, { clock, log, model, letters, deliveries, read: readJob });
