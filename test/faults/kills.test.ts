@@ -18,7 +18,7 @@ const python = findPython();
 let result: RoundsResult;
 
 beforeAll(async () => {
-  result = await runRounds({ plan: PLAN, fsync: 'always', mixed: true, python });
+  result = await runRounds({ plan: PLAN, fsync: 'always', mixed: true, light: true, python });
 }, LIMIT_MS);
 afterAll(() => {
   // Where the run itself failed there is none.

@@ -6,12 +6,8 @@ import { SEQUENCE_MODEL } from './sequence-model.mjs';
 import { startProducer, startPythonProducer } from './start-producer.mjs';
 import { startStepLoad } from './step-load.mjs';
 
-const CLIENTS = 8;
-const JOB_CLIENTS = 4;
-const PRODUCER_CLIENTS = 4;
-const PYTHON_CLIENTS = 2;
-const SEQUENCE_CLIENTS = 4;
-const STEP_CLIENTS = 4;
+/** Of each kind so many, and half of them where the load is to be light. */
+const CLIENTS = { requests: 8, jobs: 4, node: 4, python: 2, sequences: 4, steps: 4 };
 
 /** The models that jobs are for. */
 export const JOB_MODELS = [LOAD_MODEL, LARGE_MODEL, SEQUENCE_MODEL];
@@ -19,18 +15,21 @@ export const JOB_MODELS = [LOAD_MODEL, LARGE_MODEL, SEQUENCE_MODEL];
 /**
  * The load of a run: requests and jobs over HTTP through all doors, and jobs of a plain BullMQ producer in Node; where
  * it is `mixed` also sequences, as waiting requests and as jobs, and, where there is a `python`, a producer in that.
- * `queueOf` gives a model's queue.
+ * `queueOf` gives a model's queue. A `light` load leaves more of the machine to what starts meanwhile.
  */
-export function startMixedLoad({ doors, places, queueOf, url, mixed, python }) {
+export function startMixedLoad({ doors, places, queueOf, url, mixed, light, python }) {
   const at = { doors, places };
-  const load = startLoad({ ...at, clients: CLIENTS });
-  const jobLoad = startJobLoad({ ...at, clients: JOB_CLIENTS });
+  const clients = Object.fromEntries(
+    Object.entries(CLIENTS).map(([kind, count]) => [kind, light ? Math.ceil(count / 2) : count]),
+  );
+  const load = startLoad({ ...at, clients: clients.requests });
+  const jobLoad = startJobLoad({ ...at, clients: clients.jobs });
   const queue = queueOf(LOAD_MODEL);
-  const producer = startProducer({ ...queue, clients: PRODUCER_CLIENTS });
+  const producer = startProducer({ ...queue, clients: clients.node });
   const inPython =
-    python === undefined ? undefined : startPythonProducer(python, { ...queue, url, clients: PYTHON_CLIENTS });
-  const sequences = mixed ? startSequenceLoad({ ...at, clients: SEQUENCE_CLIENTS, numbered: true }) : undefined;
-  const steps = mixed ? startStepLoad({ ...at, clients: STEP_CLIENTS, queue: queueOf(SEQUENCE_MODEL) }) : undefined;
+    python === undefined ? undefined : startPythonProducer(python, { ...queue, url, clients: clients.python });
+  const sequences = mixed ? startSequenceLoad({ ...at, clients: clients.sequences, numbered: true }) : undefined;
+  const steps = mixed ? startStepLoad({ ...at, clients: clients.steps, queue: queueOf(SEQUENCE_MODEL) }) : undefined;
   const producers = [producer, ...(inPython === undefined ? [] : [inPython])];
   return {
     requests: load.requests,

@@ -131,6 +131,8 @@ export declare function runRounds(options: {
   readonly fsync?: 'everysec' | 'always';
   /** With sequences, as requests and as jobs. */
   readonly mixed?: boolean;
+  /** Half of the clients. */
+  readonly light?: boolean;
   /** With a producer in that Python. */
   readonly python?: string | undefined;
   readonly tell?: (fault: Fault) => void;

@@ -47,6 +47,7 @@ export async function runRounds({
   roundMs = 0,
   fsync = 'everysec',
   mixed = false,
+  light = false,
   python,
   tell = () => {},
 }) {
@@ -75,7 +76,7 @@ export async function runRounds({
   let load;
   try {
     await members.startAll();
-    load = startMixedLoad({ doors: members.door, places: PLACES, queueOf, url: redis.url, mixed, python });
+    load = startMixedLoad({ doors: members.door, places: PLACES, queueOf, url: redis.url, mixed, light, python });
     await delay(SETTLE_MS);
     const faults = await runPlan({ plan, roundMs, tell }, { members, redis, load });
     const { requests, jobs, sequences, stepSequences, producerCodes } = await load.stop();
