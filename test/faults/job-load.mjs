@@ -10,8 +10,8 @@ const FIRST_VALUE = 200_000_000;
 /** So many submissions in a row have each their form; the first half of them has a key. */
 const TURN = ['json', 'binary', 'large', 'json', 'binary', 'json', 'binary', 'largeJson'];
 /** Of the submissions with a key so many are left by their client before it can have its answer. */
-const LEFT_SHARE = 1 / 8;
-const LEFT_MS_MAX = 6;
+const LEFT_SHARE = 1 / 4;
+const LEFT_MS_MAX = 200;
 /** Of a wrong answer so much is told. */
 const TEXT_MAX = 200;
 

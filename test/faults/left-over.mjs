@@ -22,37 +22,42 @@ const STATISTICS = `${PREFIX}statistics:{all}`;
 const LIVING_KEYS = ['processes', 'processes-until', 'owners', 'owners-until'];
 /** Of a queue whose jobs have all ended: BullMQ's notes and events, and those that are kept. */
 const QUEUE_KEYS = ['meta', 'id', 'events', 'marker', 'completed', 'failed', 'stalled-check'];
-/** What stands for a submission that came with a key of its client, for a day. */
-const JOB_KEY = /:keys\.[^:]+:[0-9a-f]{64}$/;
-
-/** A tensor that stands beside a job. */
-const JOB_INPUT = /:payload:\{(.+)%7E([^.]+)\.i\d+\}$/;
-
+/**
+ * What goes by itself: what stands for a submission that came with a key of its client, for a day; where a sequence of
+ * jobs stands, which goes with its last step, and of one that is lost after an hour.
+ */
+const PASSING = [/:keys\.[^:]+:[0-9a-f]{64}$/, /:nereid-gate:/];
+/**
+ * An input that stands beside a job. All jobs being over none needs it: whoever was to delete it died, or died before the
+ * job was added. A coordinator sweeps it away, minutes later: of each death a few may be there.
+ */
+const JOB_INPUT = /:payload:\{.+%7E[^.]+\.i\d+\}$/;
 /**
  * Waits until nothing of the dead is left in Redis, nor anything of requests and jobs that have ended: so many
  * processes are registered; each lease is one of theirs; each key is one of theirs, of the cluster or of a kept job;
  * no large tensor lies in the folder `blobs`. Returns what is left all the same, in words. `queues` are the
- * prefixes of BullMQ's keys.
+ * prefixes of BullMQ's keys; so many `inputs` of jobs may be left to the sweep.
  */
-export async function leftOfTheDead(redis, { live, blobs, queues }) {
+export async function leftOfTheDead(redis, { live, blobs, queues, inputs }) {
   let left = [];
   for (const start = performance.now(); performance.now() - start < LIMIT_MS; await delay(LOOK_MS)) {
-    left = await look(redis, live, blobs, queues);
+    left = await look(redis, { live, blobs, queues, inputs });
     if (left.length === 0) break;
   }
   return left;
 }
 
-async function look(redis, live, blobs, queues) {
+async function look(redis, { live, blobs, queues, inputs }) {
   const ids = await redis.ask('HKEYS', `${DIRECTORY}processes`);
   const callers = ids.filter((id) => id.startsWith(CALLER));
   const processes = ids.length - callers.length;
   const count = processes === live ? [] : [`${processes} processes are registered, ${live} live: ${ids.join(' ')}`];
   const alone = callers.filter((id) => !ids.includes(id.replace(CALLER, 'co-')));
   const ofQueues = new Set((await Promise.all(queues.map((queue) => keysOfQueue(redis, queue)))).flat());
-  const keys = (await redis.ask('KEYS', '*')).filter(
-    (key) => !ofQueues.has(key) && !JOB_KEY.test(key) && !isWithoutJob(key, ofQueues) && !isOfTheLiving(key, ids, live),
-  );
+  const others = (await redis.ask('KEYS', '*')).filter((key) => !ofQueues.has(key) && !isOfTheLiving(key, ids, live));
+  const swept = others.filter((key) => JOB_INPUT.test(key)).slice(0, inputs);
+  const keys = [];
+  for (const key of others) if (!swept.includes(key) && !(await isPassing(redis, key))) keys.push(key);
   const owners = await redis.ask('HVALS', `${DIRECTORY}owners`);
   const leases = owners.filter((owner) => !ids.includes(owner.match(PROCESS_ID)?.[0]));
   return [
@@ -72,10 +77,8 @@ async function keysOfQueue(redis, queue) {
   return [...QUEUE_KEYS, ...ended.flat().flatMap((id) => [id, `${id}:logs`])].map((name) => `${queue}:${name}`);
 }
 
-/** Written for a job that was not added, since its gateway died: a coordinator sweeps it away, minutes later. */
-function isWithoutJob(key, ofQueues) {
-  const [, model, id] = JOB_INPUT.exec(key) ?? [];
-  return id !== undefined && ![...ofQueues].some((name) => name.endsWith(`infer.${model}:${id}`));
+async function isPassing(redis, key) {
+  return PASSING.some((name) => name.test(key)) && (await redis.ask('TTL', key)) > 0;
 }
 
 function isOfTheLiving(key, ids, live) {

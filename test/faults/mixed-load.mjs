@@ -9,6 +9,8 @@ import { startStepLoad } from './step-load.mjs';
 /** Of each kind so many, and half of them where the load is to be light. */
 const CLIENTS = { requests: 8, jobs: 4, node: 4, python: 2, sequences: 4, steps: 4 };
 
+/** So many jobs over HTTP are under way at most. */
+export const JOBS_AT_ONCE = CLIENTS.jobs;
 /** The models that jobs are for. */
 export const JOB_MODELS = [LOAD_MODEL, LARGE_MODEL, SEQUENCE_MODEL];
 

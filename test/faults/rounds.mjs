@@ -8,7 +8,7 @@ import { auditJobs } from './job-audit.mjs';
 import { leftOfTheDead } from './left-over.mjs';
 import { writeLoadModels } from './load-model.mjs';
 import { createMembers, PLACES, ROLES } from './members.mjs';
-import { JOB_MODELS, startMixedLoad } from './mixed-load.mjs';
+import { JOB_MODELS, JOBS_AT_ONCE, startMixedLoad } from './mixed-load.mjs';
 import { REDIS_FORMS } from './redis-forms.mjs';
 import { writeSequenceModel } from './sequence-model.mjs';
 import { sequenceProblems, stepMayFail, stepProblems } from './sequence-verdicts.mjs';
@@ -87,7 +87,8 @@ export async function runRounds({
       stepMayFail(stepSequences, faults, lapsed),
     );
     const held = await whenQuiet(members);
-    const look = { blobs, queues: queues.map(({ prefix, name }) => `${prefix}:${name}`) };
+    const inputs = faults.filter(({ kind }) => kind !== 'pause').length * JOBS_AT_ONCE;
+    const look = { blobs, inputs, queues: queues.map(({ prefix, name }) => `${prefix}:${name}`) };
     const left = await leftOfTheDead(redis, { ...look, live: members.count });
     const endings = await members.stop();
     return {

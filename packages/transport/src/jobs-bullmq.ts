@@ -14,8 +14,8 @@ import { createJobKeys } from './jobs-keys.ts';
 import { createDeadLetters } from './jobs-letters.ts';
 import { createJobList } from './jobs-list.ts';
 import { createJobListeners } from './jobs-listeners.ts';
-import { jobQueueName, jobQueuePrefix, parsePublicJobId, type QueueKind } from './jobs-names.ts';
-import { sweepPayloads } from './jobs-payload-sweep.ts';
+import { jobQueueName, jobQueuePrefix, type QueueKind } from './jobs-names.ts';
+import { needsInputs, sweepPayloads } from './jobs-payload-sweep.ts';
 import { withPayloads } from './jobs-payload-taker.ts';
 import { createJobPayloads } from './jobs-payloads.ts';
 import { jobPlace } from './jobs-places.ts';
@@ -187,16 +187,12 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
     safe,
   });
 
-  const isThere = async (publicId: string): Promise<boolean> => {
-    const known = parsePublicJobId(publicId);
-    if (known === undefined) return false;
-    const keyOf = (kind?: QueueKind) => opened(known.model, kind).toKey(known.id);
-    const found = await ask(() => Promise.all([commands().exists(keyOf()), commands().exists(keyOf('dead'))]));
-    return found.some((each) => each > 0);
-  };
+  const isNeeded = (publicId: string): Promise<boolean> =>
+    ask(() => needsInputs(commands(), (model, kind, name) => opened(model, kind).toKey(name), publicId));
 
   const sweep = () => {
     const { signal } = sweepEnd;
+<<<<<<< HEAD
     return Promise.all([
       sweepPayloads({ clock, log, client: commands, keys: redisKeyNames, isThere, signal }),
       sweepEnded({
@@ -207,6 +203,9 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
         signal,
       }),
     ]);
+=======
+    return sweepPayloads({ clock, log, client: commands, keys: redisKeyNames, isNeeded, signal });
+>>>>>>> a9cf354 (Inputs beside a completed job whose owner died before it deleted them are swept too; fault runs: what may be left, and clients that leave later)
   };
 
   const shutDown = async () => {

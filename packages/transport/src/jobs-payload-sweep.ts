@@ -1,5 +1,6 @@
 import { type Clock, type Log, pause } from '@nereid/runtime';
 import { Cluster, type Redis } from 'ioredis';
+import { parsePublicJobId, type QueueKind } from './jobs-names.ts';
 import { jobOfPayload } from './jobs-payloads.ts';
 import type { RedisClient } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
@@ -9,8 +10,8 @@ export interface PayloadSweepParts {
   readonly log: Log;
   readonly client: () => RedisClient;
   readonly keys: RedisKeys;
-  /** Whether a job of that public id, or its dead letter, is there. */
-  readonly isThere: (publicId: string) => Promise<boolean>;
+  /** Whether a job of that public id is there and not completed, or its dead letter is. */
+  readonly isNeeded: (publicId: string) => Promise<boolean>;
   readonly signal: AbortSignal;
 }
 
@@ -24,8 +25,8 @@ const SCAN_COUNT = 256;
 const ANY = '-';
 
 /**
- * Now and then, in one process of all: deletes payloads that have no end to their time and whose job is not there, which
- * somebody leaves who dies between two steps, and what is removed with its inputs.
+ * Now and then, in one process of all: deletes payloads that have no end to their time, as inputs have, and whose job is
+ * not there or is completed, which somebody leaves who dies between two steps, and what is removed with its inputs.
  */
 export async function sweepPayloads(parts: PayloadSweepParts): Promise<void> {
   const { clock, log, signal } = parts;
@@ -41,7 +42,7 @@ export async function sweepPayloads(parts: PayloadSweepParts): Promise<void> {
   }
 }
 
-/** Twice found without their job: a job's payloads are there before it. */
+/** Twice found not to be needed: a job's payloads are there before it. */
 export async function sweepOnce(parts: PayloadSweepParts): Promise<void> {
   const { clock, log, signal } = parts;
   const suspects = await leftBehind(parts);
@@ -50,15 +51,15 @@ export async function sweepOnce(parts: PayloadSweepParts): Promise<void> {
   if (signal.aborted) return;
   let deleted = 0;
   for (const [key, publicId] of suspects) {
-    if (await parts.isThere(publicId)) continue;
+    if (await parts.isNeeded(publicId)) continue;
     await parts.client().unlink(key);
     deleted++;
   }
-  if (deleted > 0) log.info({ payloads: deleted }, 'payloads of jobs that are gone deleted');
+  if (deleted > 0) log.info({ payloads: deleted }, 'payloads that no job needs deleted');
 }
 
-/** Keys of payloads without an end to their time whose job is not there, with its public id. */
-async function leftBehind({ client, keys, isThere, signal }: PayloadSweepParts): Promise<ReadonlyMap<string, string>> {
+/** Keys of payloads without an end to their time that no job needs, with its public id. */
+async function leftBehind({ client, keys, isNeeded, signal }: PayloadSweepParts): Promise<ReadonlyMap<string, string>> {
   const suspects = new Map<string, string>();
   const [before = '', after = ''] = keys
     .payload(ANY)
@@ -73,10 +74,27 @@ async function leftBehind({ client, keys, isThere, signal }: PayloadSweepParts):
       cursor = next;
       for (const key of found) {
         const publicId = jobOfPayload(decodeURIComponent(key.slice(before.length, key.length - after.length)));
-        if (publicId === undefined || (await server.ttl(key)) !== -1 || (await isThere(publicId))) continue;
+        if (publicId === undefined || (await server.ttl(key)) !== -1 || (await isNeeded(publicId))) continue;
         suspects.set(key, publicId);
       }
     } while (cursor !== '0' && !signal.aborted);
   }
   return suspects;
+}
+
+/** Whether a job of that public id may run with its inputs: it is there and not completed, or its dead letter is there. */
+export async function needsInputs(
+  client: RedisClient,
+  keyOf: (model: string, kind: QueueKind, name: string) => string,
+  publicId: string,
+): Promise<boolean> {
+  const known = parsePublicJobId(publicId);
+  if (known === undefined) return false;
+  const { model, id } = known;
+  const [job, completed, letter] = await Promise.all([
+    client.exists(keyOf(model, 'infer', id)),
+    client.zscore(keyOf(model, 'infer', 'completed'), id),
+    client.exists(keyOf(model, 'dead', id)),
+  ]);
+  return (job > 0 && completed === null) || letter > 0;
 }

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { JobQueues, JobTaker, NewJob, TakenJob } from './jobs.ts';
 import { createJobQueues } from './jobs-bullmq.ts';
-import { sweepOnce } from './jobs-payload-sweep.ts';
+import { needsInputs, sweepOnce } from './jobs-payload-sweep.ts';
 import { jobOfPayload } from './jobs-payloads.ts';
 import { connectRedis } from './redis-connection.ts';
 import { redisKeys } from './redis-keys.ts';
@@ -155,7 +155,7 @@ test('the sweep takes what a job leaves that is gone, and nothing else', async (
     log,
     client: () => redis,
     keys,
-    isThere: async (id) => {
+    isNeeded: async (id) => {
       looked.push(id);
       return there.has(id);
     },
@@ -168,6 +168,25 @@ test('the sweep takes what a job leaves that is gone, and nothing else', async (
   await swept;
   expect(await Promise.all([orphan, kept, keys.payload(late), put].map((key) => redis.exists(key)))).toEqual([
     0, 1, 1, 1,
+  ]);
+});
+
+test('a job needs its inputs until it is completed, and as long as its dead letter is there', async () => {
+  for (const id of ['waits', 'done', 'wrong', 'dead']) await addLarge(id);
+  const { taker, arrived } = take();
+  await arrived(4);
+  await taker.complete('done', {});
+  await taker.fail('wrong', 'INVALID_ARG: x', false);
+  await taker.fail('dead', 'INTERNAL: x', true);
+  await queues.changes.remove(model, 'dead');
+  const keyOf = (of: string, kind: string, name: string) => `bull:${kind}.${encodeURIComponent(of)}:${name}`;
+  const needed = (id: string) => needsInputs(redis, keyOf, `${encodeURIComponent(model)}~${id}`);
+  expect(await Promise.all(['waits', 'done', 'wrong', 'dead', 'never'].map(needed))).toEqual([
+    true,
+    false,
+    true,
+    true,
+    false,
   ]);
 });
 

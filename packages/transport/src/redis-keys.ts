@@ -50,7 +50,7 @@ const KEY_TABLE = {
     holds: 'one tensor of a job (the id begins with the job’s), or one that a client put for a job to come',
     ttl: 'of an input none until its job has failed, then that of the result; of an output that of the result; of one that was put as its client said',
     deletedBy:
-      'inputs: the owner, once their job is completed; those without a TTL whose job is gone: a coordinator, within some 20 minutes',
+      'inputs: the owner, once their job is completed; those without a TTL whose job is completed or gone: a coordinator, within some 20 minutes',
   },
   payloadSweep: {
     pattern: 'payloads:{all}:sweep',
