@@ -53,6 +53,12 @@ beforeAll(() => {
 });
 afterAll(() => folder.remove());
 
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
+
 describe.each(MODES)('in mode %s', (mode) => {
   let deployment: Deployment;
   let client: ReturnType<typeof createClient>;
@@ -192,9 +198,81 @@ describe.each(MODES)('in mode %s', (mode) => {
     });
   });
 
+  test('a batch: sent as requests, as a stream and as a blob, and read line by line', async () => {
+    const { batches } = client;
+    const requests = Array.from({ length: 300 }, (_, n) => ({
+      customId: `n${n}`,
+      inputs: longs(2n ** 62n + BigInt(n)),
+    }));
+    async function* slowly() {
+      yield* requests.map((request, n) => (n === 2 ? { ...request, inputs: value(1, 1) } : request));
+    }
+    const wishes = { attempts: 2, deadlineMs: 600_000, resultTtlS: 60 };
+    const sent = await batches.submit('longs', slowly(), wishes);
+    expect(sent).toMatchObject({ model_name: 'longs', attempts_max: 2, request_counts: { total: 300 } });
+    expect(await batches.wait(sent.id)).toMatchObject({ state: 'completed', request_counts: { failed: 1 } });
+    const read = [];
+    for await (const result of batches.results(sent.id)) read.push(result);
+    expect(read.map(({ line, customId }) => [line, customId])).toEqual(requests.map((_, n) => [n, `n${n}`]));
+    expect(read[299]?.answers[0]?.outputs.OUTPUT0?.data).toEqual(BigInt64Array.of(2n ** 62n + 299n));
+    const [failed] = await all(batches.results(sent.id, { status: 'failed' }));
+    expect(failed).toMatchObject({ line: 2, answers: [], error: { code: 'INVALID_ARG', status: 400 } });
+
+    const text = JSON.stringify({ body: { inputs: [{ name: 'INPUT0', datatype: 'INT64', shape: [1], data: [5] }] } });
+    const blob = await client.blobs.put(Buffer.from(text));
+    const answers = await Promise.all(
+      [{ blob }, text, new Blob([text]).stream()].map(async (file) => {
+        const { id } = await batches.submit('longs', file, { version: '1' });
+        await batches.wait(id);
+        const [{ answers: [answer] = [] } = {}] = await all(batches.results(id));
+        return answer?.outputs.OUTPUT0?.data;
+      }),
+    );
+    expect(answers).toEqual(Array(3).fill(BigInt64Array.of(5n)));
+    const streamed = await batches.submit('counts', [{ inputs: value(2) }]);
+    await batches.wait(streamed.id);
+    const [counted] = await all(batches.results(streamed.id));
+    expect(counted?.answers.map(({ outputs }) => outputs.VALUE?.data[0])).toEqual([0, 1]);
+
+    const listed = await all(batches.list('longs'));
+    expect(listed.map(({ id }) => id)).toContain(sent.id);
+    expect((await batches.page('longs', undefined, { limit: 1 })).next).toBe(listed[0]?.id);
+    expect(await batches.cancel(sent.id)).toMatchObject({ state: 'completed' });
+    await batches.remove(sent.id);
+    await batches.remove(sent.id);
+    await expect(batches.get(sent.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(batches.submit('longs', '')).rejects.toMatchObject({ code: 'INVALID_ARG', status: 400 });
+    const endless = await batches.submit('counts', [{ inputs: value(-1) }]);
+    await expect(batches.remove(endless.id)).rejects.toMatchObject({ status: 409 });
+    expect(await batches.cancel(endless.id)).toMatchObject({ state: 'cancelled' });
+  });
+
+  test('a dead letter is found, read, replayed with another input, and forgotten', async () => {
+    const { jobs, deadLetters } = client;
+    const failing = () => jobs.submit({ model: 'counts', inputs: value(99) }, { attempts: 1 });
+    const [mended, dropped] = await Promise.all([failing(), failing()]);
+    for (const { id } of [mended, dropped]) await expect(jobs.result(id)).rejects.toThrow('not this');
+    const letters = await all(deadLetters.list({ model: 'counts', limit: 1 }));
+    expect(letters.map(({ id }) => id).sort()).toEqual([mended.id, dropped.id].sort());
+    expect(letters[0]).toMatchObject({ model_name: 'counts', attempts_made: 1, error: { message: 'not this' } });
+    const letter = await deadLetters.get(mended.id);
+    expect(letter.data).toMatchObject({ inputs: [{ name: 'VALUE' }] });
+    expect(letter.history).toHaveLength(1);
+    expect(await deadLetters.replay(mended.id, { input: { inputs: value(2) } })).toMatchObject({ id: mended.id });
+    expect((await jobs.result(mended.id)).outputs.VALUE?.data[0]).toBe(1);
+    await deadLetters.remove(dropped.id);
+    await expect(deadLetters.get(dropped.id)).rejects.toMatchObject({ code: 'NOT_FOUND', status: 404 });
+    await expect(deadLetters.replay(mended.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
   test('the example that follows a job prints what its page says', async () => {
     const { output } = await runCommand(process.execPath, [join(ROOT, 'examples/client-jobs.mjs'), deployment.http]);
     expect(output.trim().split('\n')).toEqual(['state waiting', 'state running', 'end completed', 'write to [email]']);
+    const { output: batch } = await runCommand(process.execPath, [
+      join(ROOT, 'examples/client-batch.mjs'),
+      deployment.http,
+    ]);
+    expect(batch.trim().split('\n')).toEqual(['completed 2 of 2', 'line 1 write to [email]', 'line 2 no address here']);
   });
 
   test.each([

@@ -1,4 +1,6 @@
+import { type Batches, createBatches } from './batches.ts';
 import { type Blobs, createBlobs } from './blobs.ts';
+import { createDeadLetters, type DeadLetters } from './dead-letters.ts';
 import { NereidError } from './error.ts';
 import { type GenerateAnswer, type GenerateInput, generate, modelPath, stream } from './generate.ts';
 import { type CallOptions, createHttp, type Http, type HttpOptions } from './http.ts';
@@ -37,6 +39,8 @@ export interface Client {
   sequence(options: SequenceOptions): Sequence;
   readonly jobs: Jobs;
   readonly blobs: Blobs;
+  readonly batches: Batches;
+  readonly deadLetters: DeadLetters;
   /** Whether the server, or one of its models, can be asked now. False too where there is no server. */
   isReady(model?: string, options?: CallOptions): Promise<boolean>;
   metadata(model: string, options?: CallOptions): Promise<ModelMetadata>;
@@ -53,6 +57,8 @@ export function createClient(options: HttpOptions): Client {
     sequence: (sequence) => createSequence((input, call) => infer(http, input, call), sequence),
     jobs: createJobs(http, blobs),
     blobs,
+    batches: createBatches(http),
+    deadLetters: createDeadLetters(http),
     async isReady(model, call = {}) {
       const path = model === undefined ? '/v2/health/ready' : `${modelPath(model)}/ready`;
       try {

@@ -103,6 +103,19 @@ export function failedReasonError(failedReason: string): NereidError {
   return isErrorCode(code) ? new NereidError(code, text) : new NereidError('INTERNAL', failedReason);
 }
 
+/** Of a line of a batch: `{code, message, field?, status_code}`. */
+export function answerFailure({
+  code,
+  message,
+  field,
+  status_code: status,
+}: Readonly<Record<string, unknown>>): NereidError {
+  return new NereidError(isErrorCode(code) ? code : 'INTERNAL', String(message), {
+    field: typeof field === 'string' ? field : undefined,
+    status: typeof status === 'number' ? status : undefined,
+  });
+}
+
 /** Of `Retry-After`, which is seconds or a date. */
 function retryAfterMs(header: string | null, nowMs: number): number | undefined {
   if (header === null) return undefined;

@@ -33,12 +33,15 @@ export interface Seams {
 
 const SYSTEM: Seams = { nowMs: Date.now, random: Math.random, sleep };
 
+/** One that is a stream can be sent once. */
+export type Body = Uint8Array<ArrayBuffer> | string | Blob | ReadableStream<Uint8Array>;
+
 export interface Call extends CallOptions {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** With its query. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  readonly body?: Uint8Array<ArrayBuffer> | string | undefined;
+  readonly body?: Body | undefined;
   readonly repeatable: Repeatable;
 }
 
@@ -70,6 +73,8 @@ export function createHttp(options: HttpOptions, seams: Seams = SYSTEM): Http {
         method: call.method,
         headers: { ...options.headers, ...call.headers },
         ...(call.body === undefined ? {} : { body: call.body }),
+        // Asked for by those that can send a stream; TypeScript's DOM does not know it yet.
+        ...(call.body instanceof ReadableStream ? { duplex: 'half' } : {}),
         signal: limit.signal,
       });
       if (response.ok) return await read(response);

@@ -1,6 +1,17 @@
+export type { BatchFile, BatchLine } from './batch-file.ts';
+export type { BatchResult, ResultsOptions } from './batch-results.ts';
+export type { Batch, Batches, BatchOptions, BatchPage, BatchState } from './batches.ts';
 export type { BlobRef, Blobs, PutOptions } from './blobs.ts';
 export { type Client, createClient, type ModelMetadata, type TensorMetadata } from './client.ts';
 export type { Datatype, FixedDatatype, TypedArray, TypedArrays } from './datatype.ts';
+export type {
+  DeadLetter,
+  DeadLetterDetail,
+  DeadLetterFilter,
+  DeadLetterPage,
+  DeadLetters,
+  ReplayInput,
+} from './dead-letters.ts';
 export { type ErrorCode, NereidError } from './error.ts';
 export type { FlatValues, GenerateAnswer, GenerateInput } from './generate.ts';
 export { bf16ToFp32, fp16ToFp32 } from './half.ts';

@@ -1,10 +1,11 @@
 import type { Blobs } from './blobs.ts';
 import { NereidError } from './error.ts';
 import { modelPath } from './generate.ts';
-import { type CallOptions, type Http, sleep } from './http.ts';
+import type { CallOptions, Http } from './http.ts';
 import { decodeAnswer, encodeRequest, HEADER_LENGTH, type InferInput, type InferResult } from './infer.ts';
 import { isOver, type Job, type JobState, type JobWishes, jobOf, jobPath, wishHeaders } from './job.ts';
 import { objectOf } from './json.ts';
+import { patiently } from './patiently.ts';
 import { randomId } from './random-id.ts';
 import { type JobEvent, watchJob } from './watch-job.ts';
 
@@ -64,11 +65,6 @@ export interface Jobs {
   queue(model: string, options?: CallOptions): Promise<JobQueue>;
 }
 
-/** How long a server is let wait for an answer, and how much longer the call may take. */
-const WAIT_MS = 30_000;
-const CALL_SLACK_MS = 30_000;
-/** Between two looks at a job where the server does not wait. */
-const LOOK_MS = 1_000;
 /** What a job that failed with UNAVAILABLE is answered with, but also what a server or proxy says of itself. */
 const UNCLEAR: ReadonlySet<number | undefined> = new Set([429, 502, 503, 504, undefined]);
 
@@ -114,12 +110,12 @@ export function createJobs(http: Http, blobs: Pick<Blobs, 'get'>): Jobs {
     },
     get: (id, options = {}) => get(id, options),
     wait: (id, options = {}) =>
-      patiently(id, options, async (call, waitMs) => {
+      patiently(`job '${id}'`, options, async (call, waitMs) => {
         const job = await get(id, call, `?wait=${waitMs}ms`);
         return isOver(job) ? job : undefined;
       }),
     result: (id, options = {}) =>
-      patiently(id, options, async (call, waitMs) => {
+      patiently(`job '${id}'`, options, async (call, waitMs) => {
         const path = `${jobPath(id)}/result?wait=${waitMs}ms`;
         try {
           const { status, headers, body } = await http.call({
@@ -174,32 +170,9 @@ export function createJobs(http: Http, blobs: Pick<Blobs, 'get'>): Jobs {
   };
 }
 
-/** Asks until there is something to give, or the time is over. */
-async function patiently<T>(
-  id: string,
-  { signal, timeoutMs = 0, retry }: CallOptions,
-  ask: (call: CallOptions, waitMs: number) => Promise<T | undefined>,
-): Promise<T> {
-  const endMs = timeoutMs === 0 ? Number.POSITIVE_INFINITY : Date.now() + timeoutMs;
-  while (true) {
-    const begunMs = Date.now();
-    const waitMs = Math.max(0, Math.min(WAIT_MS, endMs - begunMs));
-    const found = await ask({ signal, timeoutMs: waitMs + CALL_SLACK_MS, retry }, waitMs);
-    if (found !== undefined) return found;
-    const nowMs = Date.now();
-    if (nowMs >= endMs) {
-      throw new NereidError('UNAVAILABLE', `job '${id}' is not over after ${timeoutMs} ms`, { reason: 'timeout' });
-    }
-    // One that stops answers at once.
-    if (nowMs - begunMs < waitMs) await sleep(Math.min(LOOK_MS, endMs - nowMs), signal ?? NEVER);
-  }
-}
-
 function hasStatus(thrown: unknown, status: number): boolean {
   return thrown instanceof NereidError && thrown.status === status;
 }
-
-const NEVER = new AbortController().signal;
 
 function callOptions({ signal, timeoutMs, retry }: CallOptions): CallOptions {
   return { signal, timeoutMs, retry };

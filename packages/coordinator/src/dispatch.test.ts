@@ -72,6 +72,20 @@ describe('a line of a batch', () => {
     await coordinator.stop();
   });
 
+  test('goes on where an instance holds fewer batches than before, since these take longer now', async () => {
+    const { worker, gateway, coordinator } = await serving();
+    const lines = Array.from({ length: 12 }, () => line(gateway));
+    const fast = { waitNs: 0, inputNs: 0, inferNs: 20_000, outputNs: 0 };
+    for (const [index] of lines.entries()) {
+      worker.timing = { ...fast, inferNs: index < 4 ? 20_000 : 50_000_000 };
+      await settle();
+      worker.finish();
+    }
+    await settle();
+    expect(lines.map(gateway.outcome)).toEqual(Array(12).fill('ok'));
+    await coordinator.stop();
+  });
+
   test('that is cancelled leaves, and one of a lost worker runs at the next', async () => {
     const { worker, addWorker, gateway, coordinator } = await serving();
     const lines = [line(gateway), line(gateway)];

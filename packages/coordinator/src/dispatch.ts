@@ -21,6 +21,7 @@ import { createRunningElsewhere, takeOverRunning } from './running-elsewhere.ts'
 import { createRunningWord } from './running-word.ts';
 import {
   batchTimes,
+  ranOf,
   behindOthers,
   executeMessage,
   newBatch,
@@ -57,9 +58,9 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     background.offer();
   };
 
-  /** To be called once all are there that come back together. */
+  /** To be called once all are there that come back together; an instance that got no place anew may run nothing now. */
   const decideReturned = () => {
-    if (!cameBack) return;
+    if (!cameBack) return background.offer();
     cameBack = false;
     step({ type: 'time' });
   };
@@ -351,6 +352,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       const batch = closeBatch(message.batch);
       if (batch === undefined) return;
       if (message.executed) means = nextMeanTimes(means, batchTimes(message.timing, clock.nowUs() - batch.sentUs));
+      if (message.executed && scheduler.wants?.ran === true) step({ type: 'ran', ...ranOf(batch, message.timing) });
       if (message.entries.some(({ result }) => result === 'noslot')) self.drainWorker(message.worker);
       const requests = ends.ended(batch, message);
       if (scheduler.wants?.answered === true && means !== undefined && requests > 0) {

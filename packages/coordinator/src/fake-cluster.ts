@@ -171,6 +171,8 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     suffix: '',
     /** Says nothing to controls while true. */
     slow: false,
+    /** Of each batch that it finishes. */
+    timing: { waitNs: 1_000_500, inputNs: 2_000_999, inferNs: 3_000_000, outputNs: 4_000_000 },
     /** Its answers get lost while true. */
     mute: false,
     /** Of each answer. */
@@ -276,7 +278,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
         worker: id,
         batch: execute.batch,
         instance: execute.instance,
-        timing: { waitNs: 1_000_500, inputNs: 2_000_999, inferNs: 3_000_000, outputNs: 4_000_000 },
+        timing: worker.timing,
         executed,
         entries: execute.entries.map((entry) => ({ id: entry.id, result, error })),
         ...(responses === undefined ? {} : { responses }),

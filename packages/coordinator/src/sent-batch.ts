@@ -137,3 +137,8 @@ export function batchTimes({ waitNs, inputNs, inferNs, outputNs }: BatchTiming, 
   const runUs = (inputNs + inferNs + outputNs) / 1000;
   return { runUs, wayUs: outUs - waitNs / 1000 - runUs };
 }
+
+/** What its execution says of how long so many rows take. */
+export function ranOf({ requests }: SentBatch, timing: BatchTiming): { readonly rows: number; readonly runUs: number } {
+  return { rows: rowsOf(requests), runUs: batchTimes(timing, 0).runUs };
+}

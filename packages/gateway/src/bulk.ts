@@ -13,7 +13,9 @@ import {
   publicJobId,
 } from '@nereid/transport';
 import { type BulkFile, uploadLines } from './bulk-upload.ts';
+import type { DropOnly } from './job-ends.ts';
 import type { Jobs } from './jobs.ts';
+import type { Result } from './result.ts';
 
 export interface BulkParts {
   readonly store: BulkStore;
@@ -48,8 +50,11 @@ export interface Bulk {
   /** Waits so long for its end. */
   find(id: string, waitMs: number, signal?: AbortSignal): Promise<BulkRecord | undefined>;
   page(model: string, after: string, limit: number): ReturnType<BulkStore['page']>;
-  /** Ends one that is not over; removes one that is. What it was or is then; undefined for none. */
-  drop(id: string): Promise<BulkRecord | undefined>;
+  /**
+   * Ends one that is not over; removes one that is; `only`: nothing else. What it was or is then; undefined for none.
+   * Not ok where it is in the other state.
+   */
+  drop(id: string, only: DropOnly | undefined): Promise<Result<BulkRecord> | undefined>;
   results(id: string, from: number, count: number): Promise<readonly LineResult[]>;
 }
 
@@ -100,15 +105,17 @@ export function createBulk({ store, directory, jobs, payloads, clock }: BulkPart
       }
     },
     page: store.page,
-    async drop(id) {
+    async drop(id, only) {
       const record = await find(id);
       if (record === undefined) return undefined;
-      if (!isOver(record)) {
+      const doable = isOver(record) ? 'remove' : 'cancel';
+      if (only !== undefined && only !== doable) return { ok: false, error: wrongState(record) };
+      if (doable === 'cancel') {
         await store.end(id, 'cancelled');
-        return store.find(id);
+        return done(await store.find(id));
       }
       await store.remove(id);
-      return record;
+      return done(record);
     },
     results: store.results,
   };
@@ -121,6 +128,18 @@ const TOO_MANY: { readonly error: ErrorInfo; readonly status: number } = {
     message: `${LIMITS.bulk_active_max} batches wait or run already; come again once some are over`,
   },
 };
+
+function done(record: BulkRecord | undefined): Result<BulkRecord> | undefined {
+  return record && { ok: true, value: record };
+}
+
+function wrongState({ id, state }: BulkRecord): ErrorInfo {
+  const why =
+    state === 'waiting' || state === 'running'
+      ? 'only one that is over is removed; cancel it'
+      : 'there is nothing to cancel';
+  return { code: 'INVALID_ARG', message: `batch '${id}' is ${state}: ${why}`, field: 'state' };
+}
 
 function unsupported(message: string, field?: string): ErrorInfo {
   return { code: 'UNSUPPORTED', message, ...(field === undefined ? {} : { field }) };

@@ -1,6 +1,7 @@
 import { QUEUE_TIMEOUT } from '@nereid/protocol';
 import type { BatchStrategy } from './batch-strategy.ts';
 import { createEagerClose } from './eager-close.ts';
+import { createFillRule, type FillRule } from './fill-rule.ts';
 import { createFormingBatch } from './forming-batch.ts';
 import { createQueueAndPlaces, decidesNothing } from './queue-and-places.ts';
 import { hasLevels, hasTimeouts, type QueuePolicies } from './queue-policy.ts';
@@ -52,7 +53,7 @@ const NO_LEVELS: readonly never[] = [];
  * free: it is refused, or stands back. Once dispatched no time-out applies any more.
  *
  * Background requests wait apart, and nothing of the above looks at them. Where `fills` is set and no strategy says who
- * goes together, they get the rows that a batch has left once it goes. Batches of their own go to instances that run
+ * goes together, they get the rows that a batch has left once it goes, as long as that hardly slows it (fill-rule.ts). Batches of their own go to instances that run
  * nothing, of which one is left to those who wait.
  *
  * Unlike Triton, a batch never grows past the largest preferred size while instances are busy, and
@@ -65,7 +66,7 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   const rowsWanted = fitting.length === 0 ? options.rows_max : Math.max(...fitting);
   const waits = createQueueAndPlaces<R>(options);
   const { queue, background, instances } = waits;
-  const fills = options.fills === true && options.strategy === undefined;
+  const fill = options.fills === true && options.strategy === undefined ? createFillRule() : undefined;
   const sizes = { rows_wanted: rowsWanted, preferred: new Set(fitting) };
   const forming = createFormingBatch(queue, sizes, options.strategy);
   const returning = options.delay_us === 0 ? createReturningClients() : undefined;
@@ -110,6 +111,9 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       case 'running':
         eager?.running(event.requests, event.times);
         break;
+      case 'ran':
+        fill?.ran(event.rows, event.runUs);
+        break;
       case 'draining':
         draining = true;
         break;
@@ -142,10 +146,16 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
       const instance = instances.take(queue.head?.request.near);
       if (instance === undefined) break;
       const taken = take(verdict.count);
-      const batch = fills ? background.filled(taken, rowsWanted) : taken;
+      const batch = fill === undefined ? taken : filled(taken, fill);
       decisions.push({ type: 'dispatch', instance, batch, reason: verdict.reason });
     }
     return Number.POSITIVE_INFINITY;
+  };
+
+  const filled = (batch: readonly R[], { rowsMax }: FillRule): readonly R[] => {
+    const rows = batch.reduce((sum, request) => sum + request.rows, 0);
+    if (background.length === 0 || rows >= rowsWanted) return batch;
+    return background.filled(batch, rowsMax(rows, rowsWanted));
   };
 
   const spare = ({ instance, others }: Extract<ScheduleEvent<R>, { type: 'instance-spare' }>): Decision<R>[] => {
@@ -159,7 +169,13 @@ export function createDynamicScheduler<R extends QueuedRequest = QueuedRequest>(
   };
 
   return {
-    wants: { answered: returning !== undefined || eager !== undefined, running: eager !== undefined },
+    wants: {
+      answered: returning !== undefined || eager !== undefined,
+      running: eager !== undefined,
+      get ran() {
+        return fill !== undefined && background.length > 0;
+      },
+    },
     get waiting() {
       return queue.length;
     },

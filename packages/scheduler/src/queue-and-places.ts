@@ -17,7 +17,7 @@ export interface QueueAndPlaces<R extends QueuedRequest> {
 export function decidesNothing(event: ScheduleEvent): boolean {
   const { type } = event;
   if (type === 'arrived') return event.request.background === true;
-  return type === 'returned' || type === 'instance-lost' || type === 'running';
+  return type === 'returned' || type === 'instance-lost' || type === 'running' || type === 'ran';
 }
 
 export function createQueueAndPlaces<R extends QueuedRequest>(options: PriorityQueueOptions): QueueAndPlaces<R> {
@@ -50,6 +50,7 @@ export function createQueueAndPlaces<R extends QueuedRequest>(options: PriorityQ
         case 'answered':
         case 'instance-spare':
         case 'draining':
+        case 'ran':
         case 'running':
         case 'time':
           break;

@@ -75,6 +75,8 @@ export type ScheduleEvent<R extends QueuedRequest = QueuedRequest> =
   | { readonly type: 'instance-draining'; readonly instance: InstanceKey }
   /** So many requests of a batch have been answered, which ran for so long. Told who wants it. */
   | { readonly type: 'answered'; readonly requests: number; readonly runUs: number }
+  /** An execution of so many rows took so long. Told who wants it; it decides nothing. */
+  | { readonly type: 'ran'; readonly rows: number; readonly runUs: number }
   /**
    * How many requests of the queue's model run now, and what its batches take on average. Told who wants
    * it. It decides nothing by itself: another event follows.
@@ -164,7 +166,7 @@ export interface WaitingLevel {
 export interface Scheduler<R extends QueuedRequest = QueuedRequest> {
   step(event: ScheduleEvent<R>, nowUs: number): readonly Decision<R>[];
   /** Which events about others, who may come, it has a use for: each costs a step. None, if left out. */
-  readonly wants?: { readonly answered: boolean; readonly running: boolean };
+  readonly wants?: { readonly answered: boolean; readonly running: boolean; readonly ran?: boolean };
   /** Requests queued and not yet dispatched, but for those in the background. */
   readonly waiting: number;
   /** Background requests queued and not yet dispatched. None, if left out. */

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { NereidError } from '@nereid/protocol';
 import { BULK_DEFAULTS, type BulkWishes } from '../bulk.ts';
+import { decodedText } from './query.ts';
 
 const ATTEMPTS_MAX = 100;
 const DAYS_30_S = 2_592_000;
@@ -30,7 +31,7 @@ export function bulkWishes(headers: IncomingHttpHeaders): BulkWishes {
 export function bulkListing(query: unknown): { readonly after: string; readonly limit: number } {
   const { after, limit } = membersOf(query);
   return {
-    after: after === undefined ? '' : String(after),
+    after: after === undefined ? '' : decodedText('after', String(after)),
     limit: wholeNumber(limit, 'limit', PAGE_DEFAULT, 1, PAGE_MAX),
   };
 }

@@ -243,6 +243,16 @@ describe('DELETE', () => {
     expect(await keysLeft()).toEqual([]);
   });
 
+  test('does only what it is asked for', async () => {
+    const only = (id: string, what: string) => call('DELETE', `/v2/batches/${id}?only=${what}`);
+    const id = await submitted(1);
+    expect(await only(id, 'both')).toMatchObject({ status: 400, body: { field: 'only' } });
+    expect(await only(id, 'remove')).toMatchObject({ status: 409, body: { code: 'INVALID_ARG', field: 'state' } });
+    expect(await only(id, 'cancel')).toMatchObject({ status: 200, body: { state: 'cancelled' } });
+    expect(await only(id, 'cancel')).toMatchObject({ status: 409, body: { field: 'state' } });
+    expect((await only(id, 'remove')).status).toBe(200);
+  });
+
   test('knows none that is still uploaded, and none of another name', async () => {
     const connection = await openConnection(url);
     const head = post('/v2/models/echo/batches', '').replace('Content-Length: 0', 'Content-Length: 600000');
@@ -257,6 +267,15 @@ describe('DELETE', () => {
     // Who leaves in the middle leaves nothing.
     while ((await keysLeft()).length > 0);
   });
+});
+
+test('a page goes on behind the one before, however its place is escaped', async () => {
+  const ids = [await submitted(1), await submitted(1)];
+  const { body } = await call('GET', '/v2/models/echo/batches?limit=1');
+  const escaped = body.next.replaceAll('~', '%7E');
+  const behind = await call('GET', `/v2/models/echo/batches?limit=1&after=${escaped}`);
+  expect([body, behind.body].map(({ batches }) => batches[0].id)).toEqual(ids.toReversed());
+  for (const id of ids) await store.remove(id);
 });
 
 describe('results', () => {

@@ -12,8 +12,10 @@ import { endAfterAnswers } from './current-answer.ts';
 import { sendJson } from './errors.ts';
 import type { InferContext } from './infer.ts';
 import { answer, refuse } from './jobs-answer.ts';
+import { CONFLICT_STATUS, dropOnly } from './jobs-change.ts';
 import { waitMs } from './jobs-headers.ts';
 import { modelOf } from './model-path.ts';
+import { readQuery } from './query.ts';
 
 export interface BulkContext {
   /** Undefined without Redis. */
@@ -75,13 +77,15 @@ export function bulkStatus(context: Context, request: FastifyRequest, reply: Fas
   });
 }
 
-/** DELETE /v2/batches/{id}: cancels it, or removes one that is over. */
+/** DELETE /v2/batches/{id}[?only=cancel|remove]: cancels it, or removes one that is over. */
 export function dropBulk(context: Context, request: FastifyRequest, reply: FastifyReply): void {
   answer(context, reply, async () => {
     const id = idOf(request);
-    const record = await bulkOf(context).drop(id);
-    if (record === undefined) refuse(context, reply, unknownBulk(id));
-    else sendBulk(context, reply, record);
+    const { only } = readQuery(request, ['only']);
+    const dropped = await bulkOf(context).drop(id, dropOnly(only));
+    if (dropped === undefined) refuse(context, reply, unknownBulk(id));
+    else if (dropped.ok) sendBulk(context, reply, dropped.value);
+    else refuse(context, reply, dropped.error, CONFLICT_STATUS);
   });
 }
 

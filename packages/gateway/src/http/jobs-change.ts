@@ -8,7 +8,7 @@ import { sendJson } from './errors.ts';
 import { answer, askedJob, type JobRouteContext, jobsOf, refuse, sendJob } from './jobs-answer.ts';
 import { limitOf, readQuery, wrongQuery } from './query.ts';
 
-const CONFLICT_STATUS = 409;
+export const CONFLICT_STATUS = 409;
 
 /** DELETE /v2/jobs/{id}[?only=cancel|remove]: the job, cancelled; 204 where it was over, and is removed. */
 export function dropJob(context: JobRouteContext, request: FastifyRequest, reply: FastifyReply): void {
@@ -59,7 +59,7 @@ function conflictStatus({ code }: ErrorInfo): number | undefined {
   return code === 'INVALID_ARG' ? CONFLICT_STATUS : undefined;
 }
 
-function dropOnly(text: string | undefined): DropOnly | undefined {
+export function dropOnly(text: string | undefined): DropOnly | undefined {
   if (text === undefined || text === 'cancel' || text === 'remove') return text;
   throw wrongQuery('only', `only must be cancel or remove, got: ${text}`);
 }

@@ -100,7 +100,10 @@ export const BULK_ROUTES: readonly GeneralRoute[] = [
     {
       tag: BATCHES,
       summary: 'Cancels a batch, or removes one that is over',
-      parameters: [named('batch')],
+      parameters: [
+        named('batch'),
+        asked('only', { enum: ['cancel', 'remove'] }, 'Only this one of both; 409 where it would be the other.'),
+      ],
       success: jsonResponse('What it is then, or was.', batch),
       failure,
     },

@@ -1,0 +1,97 @@
+/** Results of a batch as they come, line by line. */
+import { answerFailure, NereidError } from './error.ts';
+import { type CallOptions, type Http, sleep } from './http.ts';
+import type { InferResult } from './infer.ts';
+import { jobResult } from './job-data.ts';
+import { isObject, objectOf, parseJson } from './json.ts';
+import { RETRY_DEFAULTS } from './retry.ts';
+
+/** What became of a line. */
+export interface BatchResult {
+  /** Counted from 0. */
+  readonly line: number;
+  readonly customId?: string;
+  /** One, or all those of a decoupled model; none where there is an error. */
+  readonly answers: readonly InferResult[];
+  readonly error?: NereidError;
+}
+
+export interface ResultsOptions extends CallOptions {
+  /** Such results alone. */
+  readonly status?: 'completed' | 'failed';
+  /** Those of lines behind this one. */
+  readonly after?: number;
+  /** So many at most. */
+  readonly limit?: number;
+}
+
+const NEVER = new AbortController().signal;
+
+/** Where the connection ends before, it goes on behind the last line that came. */
+export async function* batchResults(
+  http: Http,
+  path: string,
+  options: ResultsOptions,
+): AsyncGenerator<BatchResult, void, void> {
+  const { signal, timeoutMs, retry, status } = options;
+  const { attempts, delayMs } = { ...RETRY_DEFAULTS, ...retry };
+  let { after, limit } = options;
+  for (let broken = 0; ; broken++) {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries({ status, after, limit })) {
+      if (value !== undefined) query.set(name, String(value));
+    }
+    const asked = query.size === 0 ? path : `${path}?${query}`;
+    const { body } = await http.open({ signal, timeoutMs, retry, method: 'GET', path: asked, repeatable: 'always' });
+    let cause: unknown;
+    try {
+      for await (const text of textLines(body ?? new ReadableStream())) {
+        const result = await batchResult(text);
+        broken = 0;
+        after = result.line;
+        if (limit !== undefined) limit--;
+        yield result;
+      }
+      return;
+    } catch (thrown) {
+      if (signal?.aborted === true || thrown instanceof NereidError) throw thrown;
+      cause = thrown;
+    }
+    if (limit === 0) return;
+    if (broken >= attempts) {
+      throw new NereidError('UNAVAILABLE', `the results of ${path} break off`, { reason: 'connection', cause });
+    }
+    await sleep(delayMs * 2 ** broken, signal ?? NEVER);
+  }
+}
+
+async function batchResult(text: string): Promise<BatchResult> {
+  const { line, custom_id: customId, response, error } = objectOf(parseJson(text), 'result');
+  const named = { line: Number(line), ...(typeof customId === 'string' ? { customId } : {}) };
+  if (isObject(error)) return { ...named, answers: [], error: answerFailure(error) };
+  const { body, bodies = [body] } = objectOf(response, 'result');
+  const values = Array.isArray(bodies) ? bodies : [];
+  return { ...named, answers: await Promise.all(values.map((value) => jobResult(value, undefined))) };
+}
+
+/** Lines of a body, each as soon as it is whole. Leaving the loop cancels the body. */
+async function* textLines(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void, void> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let held: string[] = [];
+  try {
+    while (true) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const [first = '', ...others] = decoder.decode(value, { stream: true }).split('\n');
+      held.push(first);
+      for (const next of others) {
+        const line = held.join('');
+        held = [next];
+        if (line !== '') yield line;
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+}

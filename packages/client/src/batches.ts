@@ -1,0 +1,161 @@
+import { type BatchFile, encodedFile } from './batch-file.ts';
+import { type BatchResult, batchResults, type ResultsOptions } from './batch-results.ts';
+import { type ErrorCode, NereidError } from './error.ts';
+import { modelPath } from './generate.ts';
+import type { CallOptions, Http } from './http.ts';
+import { isObject, objectOf } from './json.ts';
+import { patiently } from './patiently.ts';
+import { idInPath } from './job.ts';
+
+export type BatchState = 'waiting' | 'running' | 'completed' | 'cancelled' | 'expired' | 'failed';
+
+/** A batch as the server tells it (docs/bulk.md); times are RFC 3339, what is not known is absent. */
+export interface Batch {
+  readonly id: string;
+  readonly model_name: string;
+  readonly model_version?: string;
+  readonly state: BatchState;
+  readonly created_at: string;
+  readonly started_at?: string;
+  readonly finished_at?: string;
+  readonly deadline_at?: string;
+  readonly expires_at?: string;
+  readonly request_counts: { readonly total: number; readonly completed: number; readonly failed: number };
+  readonly attempts_max: number;
+  /** Why it failed. */
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  readonly results_url: string;
+}
+
+export interface BatchOptions extends CallOptions {
+  /** The model's latest without it. */
+  readonly version?: string;
+  /** From now until lines that have no result get none. */
+  readonly deadlineMs?: number;
+  /** Of each line: 3 by default. */
+  readonly attempts?: number;
+  /** How long results are kept after the end: 86,400 by default. */
+  readonly resultTtlS?: number;
+}
+
+export interface BatchPage {
+  readonly batches: readonly Batch[];
+  /** Goes into `after` for the next page; absent at the end. */
+  readonly next?: string;
+}
+
+/** Batches (docs/bulk.md). Of a call with a wait `timeoutMs` bounds the whole wait; without it, it lasts as long as the batch. */
+export interface Batches {
+  /**
+   * The batch, once the server will not lose it. Where the server refuses it with 429 it is sent again, unless it is a
+   * stream or comes asynchronously; `timeoutMs` bounds the upload.
+   */
+  submit(model: string, file: BatchFile, options?: BatchOptions): Promise<Batch>;
+  get(id: string, options?: CallOptions): Promise<Batch>;
+  /** The batch once it is over. Throws UNAVAILABLE with the reason `timeout` where it is not within `timeoutMs`. */
+  wait(id: string, options?: CallOptions): Promise<Batch>;
+  /** The results that there are now, in the order of the file, through lost connections. */
+  results(id: string, options?: ResultsOptions): AsyncGenerator<BatchResult, void, void>;
+  /** Ends a batch that is not over; one that is stays as it is, and is given back. */
+  cancel(id: string, options?: CallOptions): Promise<Batch>;
+  /** Removes a batch that is over, with its results; nothing where it is not there. Throws INVALID_ARG where it is not over. */
+  remove(id: string, options?: CallOptions): Promise<void>;
+  /** All batches of a model, the newest first, page by page. */
+  list(model: string, options?: CallOptions): AsyncGenerator<Batch, void, void>;
+  page(model: string, after?: string, options?: CallOptions & { readonly limit?: number }): Promise<BatchPage>;
+}
+
+const OVER: ReadonlySet<BatchState> = new Set<BatchState>(['completed', 'cancelled', 'expired', 'failed']);
+const CONFLICT = 409;
+const NOT_THERE = 404;
+
+export function createBatches(http: Http): Batches {
+  const get = async (id: string, options: CallOptions, query = ''): Promise<Batch> =>
+    batchOf(await http.json({ ...options, method: 'GET', path: `${batchPath(id)}${query}`, repeatable: 'always' }));
+  const drop = (id: string, only: 'cancel' | 'remove', options: CallOptions) =>
+    http.call({ ...options, method: 'DELETE', path: `${batchPath(id)}?only=${only}`, repeatable: 'always' });
+  const page: Batches['page'] = async (model, after, { limit, ...options } = {}) => {
+    const query = new URLSearchParams();
+    if (after !== undefined) query.set('after', after);
+    if (limit !== undefined) query.set('limit', String(limit));
+    const path = `${modelPath(model)}/batches${query.size === 0 ? '' : `?${query}`}`;
+    const answer = objectOf(
+      await http.json({ ...options, method: 'GET', path, repeatable: 'always' }),
+      'page of batches',
+    );
+    const batches = Array.isArray(answer.batches) ? answer.batches.map(batchOf) : [];
+    return typeof answer.next === 'string' ? { batches, next: answer.next } : { batches };
+  };
+
+  return {
+    async submit(model, file, { version, deadlineMs, attempts, resultTtlS, ...options } = {}) {
+      const { body, contentType, isKept } = await encodedFile(file);
+      const wishes = {
+        'Nereid-Deadline-Ms': deadlineMs,
+        'Nereid-Attempts': attempts,
+        'Nereid-Result-Ttl-S': resultTtlS,
+      };
+      const said = Object.entries(wishes).filter(([, value]) => value !== undefined);
+      const answer = await http.json({
+        ...options,
+        method: 'POST',
+        path: `${modelPath(model, version)}/batches`,
+        headers: {
+          'Content-Type': contentType,
+          ...Object.fromEntries(said.map(([name, value]) => [name, String(value)])),
+        },
+        body,
+        // One whose answer is lost would be another batch.
+        repeatable: isKept ? 'if refused' : 'never',
+      });
+      return batchOf(answer);
+    },
+    get: (id, options = {}) => get(id, options),
+    wait: (id, options = {}) =>
+      patiently(`batch '${id}'`, options, async (call, waitMs) => {
+        const batch = await get(id, call, `?wait=${waitMs}ms`);
+        return OVER.has(batch.state) ? batch : undefined;
+      }),
+    results: (id, options = {}) => batchResults(http, `${batchPath(id)}/results`, options),
+    async cancel(id, options = {}) {
+      try {
+        await drop(id, 'cancel', options);
+      } catch (thrown) {
+        if (!hasStatus(thrown, CONFLICT)) throw thrown;
+      }
+      return get(id, options);
+    },
+    async remove(id, options = {}) {
+      try {
+        await drop(id, 'remove', options);
+      } catch (thrown) {
+        // Perhaps by the first of two attempts.
+        if (!hasStatus(thrown, NOT_THERE)) throw thrown;
+      }
+    },
+    async *list(model, options = {}) {
+      let after: string | undefined;
+      do {
+        const { batches, next } = await page(model, after, options);
+        yield* batches;
+        after = next;
+      } while (after !== undefined);
+    },
+    page,
+  };
+}
+
+function batchPath(id: string): string {
+  return `/v2/batches/${idInPath(id)}`;
+}
+
+/** Throws INTERNAL where it is none. */
+function batchOf(value: unknown): Batch {
+  if (isObject(value) && typeof value.id === 'string' && typeof value.state === 'string')
+    return value as unknown as Batch;
+  throw new NereidError('INTERNAL', "the server's answer is no batch");
+}
+
+function hasStatus(thrown: unknown, status: number): boolean {
+  return thrown instanceof NereidError && thrown.status === status;
+}
