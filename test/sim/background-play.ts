@@ -1,6 +1,7 @@
 /**
- * Background requests in one queue under a seed. A twin gets the same requests of others and none in the background:
- * what becomes of those must be the same in both, event by event. Then with instances that have nothing else to do.
+ * Background requests in one queue under a seed, of a model whose time grows with its rows or does not. A twin gets the
+ * same requests of others and none in the background: what becomes of those must be the same in both, event by event.
+ * Then with instances that have nothing else to do.
  */
 import { type Random, seededRandom } from '@nereid/runtime';
 import {
@@ -23,6 +24,10 @@ const STEPS = 120;
 const INSTANCES = ['a/0', 'a/1', 'b/0'];
 const RUN_US = 800;
 const STEP_US_MAX = 1_500;
+/** What each row adds to RUN_US: nothing, or so much that batches are not to be filled up. */
+const ROW_US = [0, RUN_US];
+/** Batches after which the rule has seen how the time grows. */
+const SEEN = 30;
 const DRAIN_ROUNDS = 2_000;
 
 interface Side {
@@ -37,6 +42,11 @@ export function playBackground(seed: number, create: CreateScheduler): Backgroun
   const options = { queue_max: 10_000, places_ahead: 0 };
   const failures: string[] = [];
   const counts: Record<string, number> = {};
+  const rowUs = pick(random, ROW_US);
+  /** Batches of those that somebody waits for which had room for more, and how many of them were filled up, once SEEN ran. */
+  let ran = 0;
+  let roomy = 0;
+  let filledUp = 0;
   const side = (scheduler: Scheduler): Side => ({ scheduler, running: new Map(), wakeUs: undefined });
   const mixed = side(create(config, options));
   const twin = side(createScheduler(config, options));
@@ -73,7 +83,11 @@ export function playBackground(seed: number, create: CreateScheduler): Backgroun
       sent(decision.batch);
       const background = decision.batch.filter(isBackground).length;
       if (decision.reason === 'spare') count('spare');
-      else if (background > 0) count('filled');
+      else if (background > 0) count(rowUs === 0 ? 'filled' : 'filled, though slower');
+      if (decision.reason !== 'spare' && ran >= SEEN && background < decision.batch.length) {
+        if (background > 0) filledUp++;
+        roomy++;
+      }
       if (background === decision.batch.length && decision.reason !== 'spare')
         fail('a batch of its own, not said to be');
     }
@@ -127,6 +141,10 @@ export function playBackground(seed: number, create: CreateScheduler): Backgroun
     const [instance] = mixed.running.keys();
     if (instance === undefined) return;
     const answered = mixed.running.get(instance)?.filter((request) => !isBackground(request)).length ?? 0;
+    const rows = rowsOf(mixed.running.get(instance) ?? []);
+    ran++;
+    if (mixed.scheduler.wants?.ran === true)
+      mixed.scheduler.step({ type: 'ran', rows, runUs: RUN_US + rowUs * rows }, nowUs);
     leave(instance);
     if (answered > 0) step({ type: 'answered', requests: answered, runUs: RUN_US });
     free(instance);
@@ -172,6 +190,7 @@ export function playBackground(seed: number, create: CreateScheduler): Backgroun
     finish();
     passTime(STEP_US_MAX);
   }
+  if (rowUs > 0 && roomy > 20 && filledUp > roomy / 4) fail(`${filledUp} of ${roomy} batches are slowed by filling`);
   for (const { id } of [...requests.values()].filter(isBackground)) {
     if (failures.length === 0 && !cancelled.has(id) && !outcomes.has(id)) fail(`${id} has not run`);
   }

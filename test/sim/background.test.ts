@@ -36,6 +36,7 @@ function planted(hear: Hear): CreateScheduler {
       get background() {
         return right.background ?? 0;
       },
+      ...(right.wants === undefined ? {} : { wants: right.wants }),
       step: (event, nowUs) =>
         hear(event as ScheduleEvent).flatMap((heard) => right.step(heard as ScheduleEvent<R>, nowUs)),
     };
@@ -64,6 +65,11 @@ const PLANTS: readonly (readonly [string, Hear, RegExp])[] = [
     /has not run|in place of/,
   ],
   ['one that is cancelled goes', (event) => (event.type === 'cancelled' ? [] : [event]), /cancelled|in place of/],
+  [
+    'batches are filled up whatever that costs',
+    (event) => [event.type === 'ran' ? { ...event, runUs: 800 } : event],
+    /slowed by filling/,
+  ],
   ['instances stay idle', (event) => (event.type === 'instance-spare' ? [] : [event]), /left idle/],
 ];
 

@@ -366,10 +366,8 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       const known = batches.get(number);
       if (known === undefined || compareEpochs(known.epoch, sent) !== 0) return;
       closeBatch(number);
-      for (const { id } of known.requests) {
-        const entry = entries.get(id);
-        if (entry?.batch === known) comesBack(entry);
-      }
+      const out = known.requests.flatMap(({ id }) => entries.get(id) ?? []);
+      for (const entry of out) if (entry.batch === known) comesBack(entry);
       places.offer(known.instance);
       decideReturned();
     },
