@@ -3,9 +3,9 @@ import { type BatchResult, batchResults, type ResultsOptions } from './batch-res
 import { type ErrorCode, NereidError } from './error.ts';
 import { modelPath } from './generate.ts';
 import type { CallOptions, Http } from './http.ts';
+import { idInPath } from './job.ts';
 import { isObject, objectOf } from './json.ts';
 import { patiently } from './patiently.ts';
-import { idInPath } from './job.ts';
 
 export type BatchState = 'waiting' | 'running' | 'completed' | 'cancelled' | 'expired' | 'failed';
 

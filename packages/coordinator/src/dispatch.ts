@@ -21,11 +21,11 @@ import { createRunningElsewhere, takeOverRunning } from './running-elsewhere.ts'
 import { createRunningWord } from './running-word.ts';
 import {
   batchTimes,
-  ranOf,
   behindOthers,
   executeMessage,
   newBatch,
   outSinceUs,
+  ranOf,
   type SentBatch,
   unlistedBatches,
 } from './sent-batch.ts';
