@@ -92,7 +92,10 @@ test.each(MODES)('in mode %s', async (mode) => {
     failed: 0,
   });
   const results = await (await fetch(`${http}/v2/batches/${id}/results`)).text();
-  const told = results.split('\n').filter(Boolean).map((line) => JSON.parse(line));
+  const told = results
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
   expect(told.map(({ line, custom_id, response }) => [line, custom_id, response.body.outputs[0].data])).toEqual(
     Array.from({ length: LINES }, (_, n) => [n, `n${n}`, [n]]),
   );
