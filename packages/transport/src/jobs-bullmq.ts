@@ -192,9 +192,8 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
 
   const sweep = () => {
     const { signal } = sweepEnd;
-<<<<<<< HEAD
     return Promise.all([
-      sweepPayloads({ clock, log, client: commands, keys: redisKeyNames, isThere, signal }),
+      sweepPayloads({ clock, log, client: commands, keys: redisKeyNames, isNeeded, signal }),
       sweepEnded({
         clock,
         log,
@@ -203,9 +202,6 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
         signal,
       }),
     ]);
-=======
-    return sweepPayloads({ clock, log, client: commands, keys: redisKeyNames, isNeeded, signal });
->>>>>>> a9cf354 (Inputs beside a completed job whose owner died before it deleted them are swept too; fault runs: what may be left, and clients that leave later)
   };
 
   const shutDown = async () => {
