@@ -101,7 +101,7 @@ function sayCosts(name, summary, say) {
 }
 
 /** A private Redis as its own would be, so that a producer can reach it and its commands are counted. */
-export async function startNereid({ models, place }) {
+export async function startNereid({ models, place, profiles }) {
   const [one] = nereidColumns();
   const [port] = await freePorts(1);
   const redis = await startPrivateRedis(REDIS_FLAGS);
@@ -111,13 +111,13 @@ export async function startNereid({ models, place }) {
       models,
       place,
       flags: [`--redis-url=${redis.url}`],
-      profiles: process.env.JOBS_PROFILES,
+      profiles,
     })),
     redis,
   };
 }
 
-async function startFastify({ models }) {
+export async function startFastify({ models }) {
   const [port] = await freePorts(1);
   const redis = await startPrivateRedis(REDIS_FLAGS);
   const processes = { fastify: startRival(process.execPath, [RIVAL, `${port}`, redis.connection.path, models]) };

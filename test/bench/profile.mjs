@@ -5,7 +5,9 @@
  *
  * What V8 calls `dispatch` in an instance's thread is mostly its wait for the next batch.
  *
- *   pnpm bench:profile [FOLDER] [--row add_sub] [--encoding binary] [--concurrency 64] [--seconds 5] [--columns one,apart]
+ * With `--jobs` those of one process whose jobs of that model a BullMQ producer adds.
+ *
+ *   pnpm bench:profile [FOLDER] [--row add_sub] [--encoding binary] [--concurrency 64] [--seconds 5] [--columns one,apart] [--jobs nothing|add_sub]
  */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,6 +16,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { commandOptions, endWithUsage } from '../command-options.mjs';
 import { freePorts } from '../free-ports.mjs';
 import { allocations } from './allocations.mjs';
+import { modelIn, startNereid, withProducer } from './bars-jobs.mjs';
 import { COLUMNS } from './columns.mjs';
 import { withRedis, writeModels } from './engine.mjs';
 import { flameGraph, hottest, profileTree } from './flame-graph.mjs';
@@ -26,7 +29,7 @@ const SETTLE_MS = 300;
 const FUNCTIONS = 8;
 
 const USAGE =
-  'pnpm bench:profile [FOLDER] [--row add_sub] [--encoding binary] [--concurrency 64] [--seconds 5] [--columns one,apart]';
+  'pnpm bench:profile [FOLDER] [--row add_sub] [--encoding binary] [--concurrency 64] [--seconds 5] [--columns one,apart] [--jobs nothing|add_sub]';
 const { values: options, positionals } = commandOptions({
   usage: USAGE,
   allowPositionals: true,
@@ -36,6 +39,7 @@ const { values: options, positionals } = commandOptions({
     concurrency: { type: 'string', default: '64' },
     seconds: { type: 'string', default: '5' },
     columns: { type: 'string', default: 'one,apart' },
+    jobs: { type: 'string' },
   },
 });
 
@@ -48,26 +52,53 @@ const say = (line) => {
   summary.push(line);
 };
 
-/** Runs a column at full load twice: once for the CPU, once for the heap. */
-async function profile(name, { models, folder, generator, samples }) {
+/** A column that is asked by the load generator: `{ server, title, load, stop }`. */
+async function askedColumn(name, { models, folder, generator, samples }) {
   const column = COLUMNS.find((each) => each.name === name);
   if (column === undefined)
     throw new Error(`--columns: ${name} is none of ${COLUMNS.map((each) => each.name).join(', ')}`);
   const [port] = await freePorts(1);
   const place = join(folder, name);
-  const profiles = join(out, name);
   mkdirSync(place);
+  const server = await withRedis(await column.start({ port, models, place, profiles: join(out, name) }));
+  const requests = writeRequests({ column, row, encoding: options.encoding, samples, folder: place });
+  const shared = {
+    generator,
+    server,
+    requests,
+    concurrency: Number(options.concurrency),
+    file: join(place, 'answers'),
+  };
+  return {
+    server,
+    title: `${column.title}, ${options.row} ${options.encoding}`,
+    load: (seconds) => turn({ ...shared, seconds, warmUp: 0 }),
+    stop: () => server.stop(),
+  };
+}
+
+/** One process whose jobs a BullMQ producer adds. */
+async function producedJobs(name, { models, folder, samples }) {
+  const place = join(folder, name);
+  mkdirSync(place);
+  const side = await withProducer(name, await startNereid({ models, place, profiles: join(out, name) }), {
+    model: options.jobs,
+    samples,
+  });
+  return {
+    server: side.server,
+    title: `jobs of ${options.jobs}`,
+    load: (seconds) => side.turn({ concurrency: Number(options.concurrency), seconds, warmUp: 0 }),
+    stop: side.stop,
+  };
+}
+
+/** Runs what `start` starts at full load twice: once for the CPU, once for the heap. */
+async function profile(name, start, context) {
+  const profiles = join(out, name);
   rmSync(profiles, { recursive: true, force: true });
-  const server = await withRedis(await column.start({ port, models, place, profiles }));
+  const { server, title, load: run, stop } = await start(name, context);
   try {
-    const requests = writeRequests({ column, row, encoding: options.encoding, samples, folder: place });
-    const shared = {
-      generator,
-      server,
-      requests,
-      concurrency: Number(options.concurrency),
-      file: join(place, 'answers'),
-    };
     const roles = Object.entries(server.pids).filter(([role]) => role !== 'redis');
     /** Every thread of every role begins to record, or has written what it recorded. */
     const signal = async (isOver) => {
@@ -77,17 +108,15 @@ async function profile(name, { models, folder, generator, samples }) {
     };
     const load = async () => {
       await signal(false);
-      const figures = await turn({ ...shared, seconds: Number(options.seconds), warmUp: 0 });
+      const figures = await run(Number(options.seconds));
       await signal(true);
       if (figures.errors > 0) throw new Error(`${figures.errors} errors (${figures.last_error})`);
       return figures;
     };
-    await turn({ ...shared, seconds: WARM_UP_S, warmUp: 0 });
+    await run(WARM_UP_S);
     const cpu = await load();
     const heap = await load();
-    say(
-      `${column.title}, ${options.row} ${options.encoding}, ${options.concurrency} clients: ${cpu.rps.toFixed(0)} requests/s while profiled`,
-    );
+    say(`${title}, ${options.concurrency} clients: ${cpu.rps.toFixed(0)} requests/s while profiled`);
     if (cpu.commands !== undefined) {
       const names = Object.entries(cpu.commands.by_name).map(([command, calls]) => `${command} ${calls.toFixed(2)}`);
       say(
@@ -96,7 +125,7 @@ async function profile(name, { models, folder, generator, samples }) {
     }
     for (const [role] of roles) writeRole(join(profiles, role), { title: `${name}, ${role}`, cpu, heap });
   } finally {
-    await server.stop();
+    await stop();
   }
 }
 
@@ -127,14 +156,19 @@ function writeRole(folder, { title, cpu, heap }) {
 const folder = mkdtempSync(join(tmpdir(), 'nereid-profile-'));
 try {
   mkdirSync(out, { recursive: true });
-  const models = writeModels(join(folder, 'models'));
-  // An instance's thread that only waits would be in the way.
-  for (const other of readdirSync(models)) {
-    if (other !== row.model) rmSync(join(models, other), { recursive: true });
+  const models = join(folder, 'models');
+  if (options.jobs === undefined) {
+    writeModels(models);
+    // An instance's thread that only waits would be in the way.
+    for (const other of readdirSync(models)) {
+      if (other !== row.model) rmSync(join(models, other), { recursive: true });
+    }
+    const context = { models, folder, generator: loadGenerator(), samples: await samplesOf(models, row.model) };
+    for (const name of options.columns.split(',')) await profile(name, askedColumn, context);
+  } else {
+    const samples = await modelIn(models, options.jobs);
+    await profile('jobs', producedJobs, { models, folder, samples });
   }
-  const samples = await samplesOf(models, row.model);
-  const context = { models, folder, generator: loadGenerator(), samples };
-  for (const name of options.columns.split(',')) await profile(name, context);
   writeFileSync(join(out, 'summary.txt'), `${summary.join('\n')}\n`);
   console.log(`flame graphs and summary.txt are in ${out}`);
 } finally {

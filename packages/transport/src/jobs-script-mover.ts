@@ -70,7 +70,8 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
   let dueMs = 0;
   /** No job may be taken before, by the clock. */
   let limitedUntilUs = 0;
-  let emptyTakes = 0;
+  /** Waits that ended at once since the last job that was found. */
+  let emptyWaits = 0;
   /** A job left its place by another script than the one that takes, which may have looked before. */
   let isFreed = false;
 
@@ -119,6 +120,7 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
         if (answer.jobs.length === count && taking !== undefined) isFreed = false;
         dueMs = answer.dueMs;
         limitedUntilUs = answer.limitMs > 0 ? clock.nowUs() + answer.limitMs * 1000 : 0;
+        if (answer.jobs.length > 0) emptyWaits = 0;
         for (const raw of answer.jobs) arrived(scriptedJob(worker, raw, token));
         taking?.tell({ asked: count, found: answer.jobs.length });
       }
@@ -190,8 +192,8 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
         dueMs = dueMs > 0 ? Math.min(dueMs, marker.score) : marker.score;
         return parts.room() > 0 && clock.nowUs() - askedUs >= EMPTY_WAIT_MS * 1000;
       }
-      emptyTakes = clock.nowUs() - askedUs < EMPTY_WAIT_MS * 1000 ? emptyTakes + 1 : 0;
-      if (emptyTakes > TAKES_AT_ONCE_MAX) await parts.pause(EMPTY_PAUSE_MS);
+      emptyWaits = clock.nowUs() - askedUs < EMPTY_WAIT_MS * 1000 ? emptyWaits + 1 : 0;
+      if (emptyWaits > TAKES_AT_ONCE_MAX) await parts.pause(EMPTY_PAUSE_MS);
       return true;
     },
     async complete(moved, result, note) {

@@ -7,7 +7,7 @@ import Fastify from 'fastify';
 import { loadModels } from './onnx-models.mjs';
 
 /** So many jobs at once: while one computes the others are fetched and ended. */
-const CONCURRENCY = Number(process.env.JOBS_CONCURRENCY ?? 32);
+const CONCURRENCY = 32;
 const ARRAYS = { FP32: Float32Array, INT32: Int32Array };
 
 const [port, path, folder] = process.argv.slice(2);
