@@ -73,7 +73,7 @@ const BLOCK_S = 5;
 
 /** Jobs in BullMQ. Dials at first use. */
 export function createJobQueues(options: JobQueuesOptions): JobQueues {
-  const { connector, timing, clock, log, prefix = PREFIX } = options;
+  const { connector, timing, clock, log, prefix = PREFIX, alone = false } = options;
   const redisKeyNames = redisKeys(options.redisPrefix ?? REDIS_PREFIX);
   let connection: RedisConnection | undefined;
   let payloadConnection: RedisConnection | undefined;
@@ -92,7 +92,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       connection = connector.connect('jobs');
       const { client } = connection;
       holdWrites = createTurnWrites(client);
-      if (options.scripts !== false) scripts = createJobScripts({ client, log, alone: options.alone === true });
+      if (options.scripts !== false) scripts = createJobScripts({ client, log, alone });
       connection.watch((event) => {
         if (event === 'lost') listeners.reopen();
       });
@@ -290,6 +290,7 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
           ready,
           holdWrites,
           lockMs,
+          alone,
           options,
         });
       const readJob = (id: string) => ask(() => read(model, id));

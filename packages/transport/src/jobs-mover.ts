@@ -49,6 +49,8 @@ export interface JobMoverParts {
   /** `<owner>:<epoch>`. */
   readonly token: () => string;
   readonly arrived: (job: MovedJob) => void;
+  /** Nobody else takes jobs from this Redis, so any other owner is dead, whatever its epoch. */
+  readonly alone: boolean;
   /** How many more jobs would be taken now. */
   readonly room: () => number;
   /** Waits so long, or until there may be something to do. */
@@ -129,8 +131,23 @@ export function createApiMover(parts: JobMoverParts): JobMover {
     }
   };
 
+  const putBackNow = (job: Job, token: string) =>
+    new Promise<void>((resolve, reject) => {
+      backs.push(() => void job.moveToWait(token).then(() => resolve(), reject));
+      if (backs.length === 1) setImmediate(putBackAll);
+    });
+
   return {
-    async begin() {},
+    async begin() {
+      // Else they stay until their locks run out, and come back in any order: a sequence's later steps would run first.
+      const dead = await deadJobs(parts);
+      if (dead.length === 0) return;
+      parts.log.info({ queue: parts.queue, jobs: dead.length }, 'taking back the jobs of a former owner');
+      const done = await Promise.allSettled(dead.map(([job, token]) => putBackNow(job, token)));
+      // Whose lock ran out meanwhile is BullMQ's to find.
+      const failure = done.find((end) => end.status === 'rejected' && !isJobRefusal(end.reason));
+      if (failure?.status === 'rejected') throw failure.reason;
+    },
     async take(room) {
       const token = parts.token();
       const asked = Math.min(room, likely);
@@ -186,10 +203,7 @@ export function createApiMover(parts: JobMoverParts): JobMover {
         void freed();
         return;
       }
-      await new Promise<void>((resolve, reject) => {
-        backs.push(() => void job.moveToWait(moved.token).then(() => resolve(), reject));
-        if (backs.length === 1) setImmediate(putBackAll);
-      });
+      await putBackNow(job, moved.token);
     },
     async progress(moved, value) {
       const job = await moved.bull();
@@ -201,6 +215,36 @@ export function createApiMover(parts: JobMoverParts): JobMover {
       await job.updateProgress(value as object);
     },
   };
+}
+
+/** Running jobs that a former owner's lock holds, the oldest first, with that lock's token. */
+async function deadJobs({ worker, token, alone }: JobMoverParts): Promise<readonly (readonly [Job, string])[]> {
+  const client = await worker.backend.client;
+  // The newest is at the head.
+  const ids = (await client.lrange(worker.toKey('active'), 0, -1)).reverse();
+  const locks = await Promise.all(ids.map((id) => client.get(`${worker.toKey(id)}:lock`)));
+  const held = ids.flatMap((id, at) => {
+    const lock = locks[at];
+    return lock && isFormerOwner(lock, token(), alone) ? [{ id, lock }] : [];
+  });
+  const jobs = await Promise.all(held.map(({ id }) => Job.fromId(worker, id)));
+  return held.flatMap(({ lock }, at) => {
+    const job = jobs[at];
+    return job === undefined ? [] : [[job, lock] as const];
+  });
+}
+
+const TOKEN = /^(co-[^:]+):(\d+)$/;
+
+/**
+ * Whether a lock is that of an earlier owner of the model: a token is `<owner>:<epoch>`, the owner's id begins with
+ * `co-`; others are a stock worker's. The same rule is in Lua (jobs-scripts-text.ts).
+ */
+function isFormerOwner(lock: string, own: string, alone: boolean): boolean {
+  const [, owner, epoch] = TOKEN.exec(lock) ?? [];
+  const [, self, current] = TOKEN.exec(own) ?? [];
+  if (owner === undefined) return false;
+  return Number(epoch) < Number(current) || (alone && owner !== self);
 }
 
 /** With the command that ends the job, before it: a note that gets lost is not worth a wait. */

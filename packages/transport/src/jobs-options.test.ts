@@ -1,6 +1,6 @@
 /** What producers set in BullMQ means what it means to a stock Worker: both ways of taking jobs. */
 import { createLog, systemClock } from '@nereid/runtime';
-import { FlowProducer, type JobsOptions, Queue } from 'bullmq';
+import { FlowProducer, type JobsOptions, Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { JobTaker } from './jobs.ts';
@@ -46,10 +46,10 @@ describe.each([
       () => queue.close(),
     );
     const ids: string[] = [];
-    const take = (): JobTaker => {
+    const take = (token = 'co-1:1'): JobTaker => {
       const taker = queues.take(model, {
         by: 'co-1',
-        token: () => 'co-1:1',
+        token: () => token,
         room: () => 10,
         taken: ({ id }) => ids.push(id) > 0,
         lost: () => {},
@@ -60,6 +60,28 @@ describe.each([
     const add = (jobId: string, opts: JobsOptions = {}) => queue.add('x', {}, { jobId, ...opts });
     return { queue, take, ids, add };
   };
+
+  test('a new owner takes the jobs of a former one first, in their order, and leaves those of a stock worker', async () => {
+    const { queue, take, ids, add } = open();
+    const connection = redis.duplicate();
+    const stock = new Worker(queue.name, null, { connection, autorun: false });
+    cleanups.push(
+      () => connection.disconnect(),
+      () => stock.close(),
+    );
+    await add('stock');
+    await stock.getNextJob('stock-token');
+    for (const id of ['a', 'b', 'c']) await add(id);
+    take();
+    await expect.poll(() => ids, SOON).toEqual(['a', 'b', 'c']);
+    await queue.pause();
+    await add('d');
+    take('co-2:2');
+    await expect.poll(() => queue.getJobCountByTypes('active'), SOON).toBe(1);
+    await queue.resume();
+    await expect.poll(() => ids.slice(3), SOON).toEqual(['a', 'b', 'c', 'd']);
+    expect(await queue.getJobState('stock')).toBe('active');
+  });
 
   test.each<[string, (taker: JobTaker, id: string) => Promise<void>]>([
     ['is completed', (taker, id) => taker.complete(id, 1)],

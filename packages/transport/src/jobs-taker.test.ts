@@ -19,6 +19,8 @@ function takeFrom(clock: VirtualClock, parts: WorkerParts) {
   const { ready, look, wait = () => new Promise<void>(() => {}), close } = parts;
   const worker = {
     on() {},
+    toKey: (type: string) => type,
+    backend: { client: Promise.resolve({ lrange: async () => [] }) },
     waitUntilReady: async () => ready?.(),
     getNextJob: async (_token: string, options?: { readonly block?: boolean }) =>
       options === undefined ? wait() : look?.(),
@@ -33,6 +35,7 @@ function takeFrom(clock: VirtualClock, parts: WorkerParts) {
     holdWrites: () => {},
     queue: 'infer.m',
     lockMs: 1_000,
+    alone: false,
     checkStalled: () => () => {},
     eventsGrew: () => {},
     options: {

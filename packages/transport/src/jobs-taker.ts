@@ -17,6 +17,8 @@ export interface JobTakerParts {
   /** Its name, for logs. */
   readonly queue: string;
   readonly lockMs: number;
+  /** As the mover has it. */
+  readonly alone: boolean;
   readonly options: TakeOptions;
   /** How its jobs are moved; by BullMQ's public API by default. */
   readonly mover?: ((parts: JobMoverParts) => JobMover) | undefined;
@@ -64,8 +66,8 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
 
   const moverOf = (by: Worker) => {
     const { token, room } = options;
-    const { holdWrites, mover: make = createApiMover } = parts;
-    return make({ worker: by, clock, log, queue, holdWrites, token, room, arrived: keep, pause: rest });
+    const { holdWrites, alone, mover: make = createApiMover } = parts;
+    return make({ worker: by, clock, log, queue, holdWrites, alone, token, room, arrived: keep, pause: rest });
   };
 
   /** Waits so long, or for ever, or until something changed. */
