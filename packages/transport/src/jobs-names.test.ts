@@ -27,9 +27,12 @@ describe('public ids', () => {
     expect(parsePublicJobId(text)).toEqual({ model: 'simple', id: '42' });
   });
 
-  test.each(['simple', '', '~', '~x', 'x~', 'a~b~c', 'a~%', '%~a'])('%j is none', (text) => {
-    expect(parsePublicJobId(text)).toBeUndefined();
-  });
+  test.each(['simple', '', '~', '~x', 'x~', 'a~b~c', 'a~%', '%~a', 'm~wait', 'm~x%3Alock', 'm~nereid-gate%3A7'])(
+    '%j is none',
+    (text) => {
+      expect(parsePublicJobId(text)).toBeUndefined();
+    },
+  );
 });
 
 test('new ids are ULIDs: they sort by time and differ', () => {

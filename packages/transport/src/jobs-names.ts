@@ -19,13 +19,39 @@ export function publicJobId(model: string, id: string): string {
   return `${encodeName(model)}~${encodeName(id)}`;
 }
 
-/** Model and BullMQ id of a public id; undefined where it is none. */
+/** What a queue has beside its jobs, under names that no job can have. */
+const QUEUE_PARTS: ReadonlySet<string> = new Set([
+  'active',
+  'wait',
+  'waiting-children',
+  'paused',
+  'id',
+  'delayed',
+  'prioritized',
+  'stalled-check',
+  'completed',
+  'failed',
+  'stalled',
+  'repeat',
+  'limiter',
+  'meta',
+  'events',
+  'pc',
+  'marker',
+  'de',
+]);
+/** What belongs to a job, to a sequence, and to what a queue counts. */
+const OTHER_PARTS = /:(?:lock|logs|dependencies|processed|failed|unsuccessful)$|^(?:metrics|nereid-gate|de):/;
+
+/** Model and BullMQ id of a public id; undefined where it is none, as of what names another key of the queue. */
 export function parsePublicJobId(text: string): { readonly model: string; readonly id: string } | undefined {
   // Some encode the tilde in a path, which changes nothing (RFC 3986).
   const [model = '', id = '', more] = text.split(text.includes('~') ? '~' : /%7e/i);
   if (model === '' || id === '' || more !== undefined) return undefined;
   try {
-    return { model: decodeURIComponent(model), id: decodeURIComponent(id) };
+    const jobId = decodeURIComponent(id);
+    if (QUEUE_PARTS.has(jobId) || OTHER_PARTS.test(jobId)) return undefined;
+    return { model: decodeURIComponent(model), id: jobId };
   } catch {
     return undefined;
   }
