@@ -1,37 +1,29 @@
-import { DEFAULTS, LIMITS, type ModelRecord } from '@nereid/config';
+import { DEFAULTS, type ModelRecord } from '@nereid/config';
 import { type ErrorInfo, errorInfo, NereidError, NOT_EXPLICIT, type ProcessId } from '@nereid/protocol';
-import { type Clock, createAtMost, type Log, type Registry } from '@nereid/runtime';
+import type { Clock, Log, Registry } from '@nereid/runtime';
 import {
   type BulkStore,
   type Directory,
   type JobQueues,
   type KeptTotals,
-  type Mailbox,
   type ProcessRecord,
   type Timing,
   type Transport,
   timing,
 } from '@nereid/transport';
-import { type BulkRuns, openBulkRuns } from './bulk-runs.ts';
 import { createConditions } from './conditions.ts';
 import { type CoordinatorCounts, countRequests } from './coordinator-counts.ts';
-import { createEnsembleCalls, type EnsembleCalls, type EnsembleCallsParts } from './ensemble-calls.ts';
-import { createIntake, type Intake } from './intake.ts';
-import { createJobIntake, type JobIntake } from './job-intake.ts';
+import type { EnsembleCallsParts } from './ensemble-calls.ts';
 import { createLeaseLook } from './lease-look.ts';
 import { drainQueues } from './model-queues.ts';
 import type { ModelReader } from './model-reader.ts';
-import { canHandOver, hasSince, isIdle, type OwnedModel } from './owned-model.ts';
-import { createOwner, type Owner } from './owner.ts';
-import { createPassOn } from './pass-on.ts';
+import { canHandOver, isIdle, type OwnedModel } from './owned-model.ts';
+import type { Owner } from './owner.ts';
 import { createReaper } from './reaper.ts';
-import { type Receivers, receive } from './receive.ts';
 import { createRepositoryTell } from './repository-tell.ts';
-import { createRunNotes } from './run-notes.ts';
+import { openCoordinator, type Running } from './running-coordinator.ts';
 import { startupModels, wantedModels } from './startup-models.ts';
 import { createStatisticsKeeper } from './statistics-keeper.ts';
-import { createStatisticsMetrics, type StatisticsMetrics } from './statistics-metrics.ts';
-import { createTicks, type Ticks } from './ticks.ts';
 
 export interface CoordinatorOptions {
   /** `none` loads every model at start; `explicit` only `loadModels` and what `loadModel` is called for. */
@@ -111,10 +103,6 @@ export interface Coordinator {
   readonly refusedMessages: number;
 }
 
-const TAKEOVER_WAIT_MS = 10_000;
-/** A job's request that no queue knows is without its answer for so long before it runs again. */
-const JOB_ANSWER_WAIT_MS = 1_000;
-
 export function createCoordinator(parts: CoordinatorParts): Coordinator {
   const { id, clock, directory, log, options } = parts;
   const models = new Map<string, OwnedModel>();
@@ -130,103 +118,6 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   let start: 'taking' | 'taken' | 'telling' | 'told' = 'taking';
   let stopped: Promise<void> | undefined;
   let running: Running | undefined;
-
-  const open = (): Running => {
-    let receivers: Receivers | undefined;
-    const mailbox = parts.transport.open(id, (messages) => {
-      if (receivers === undefined) return;
-      for (const message of messages) receive(receivers, message);
-    });
-    const metrics = createStatisticsMetrics(parts.registry, options.responseCache);
-    const notes = createRunNotes({ id, clock });
-    const ensembleCalls = createEnsembleCalls({ ...parts, timing: parts.timing });
-    const intake = createIntake({
-      ...{ id, clock, mailbox, directory, models, notes },
-      stopping: () => stopping,
-      handingOver: () => stopping && handsOver(),
-      awaits: (caller) =>
-        ensembleCalls.opened?.id === caller || [...models.values()].some((model) => hasSince(model, stoppedUs)),
-      taking: (name) => running?.owner.taking(name) === true,
-      apart: parts.timing !== undefined,
-      early_max: options.queueMax ?? LIMITS.requests_queued_max,
-    });
-    const jobs =
-      parts.jobs === undefined
-        ? undefined
-        : createJobIntake({
-            ...parts,
-            queues: parts.jobs,
-            intake,
-            notes,
-            largeTensors: parts.transport.largeTensors,
-            stopping: () => stopping,
-            answerWaitMs: JOB_ANSWER_WAIT_MS,
-          });
-    const passOn = createPassOn(mailbox, () => jobs);
-    const owner = createOwner({
-      id,
-      clock,
-      log,
-      mailbox,
-      directory,
-      reader: parts.reader,
-      metrics,
-      keeper,
-      conditions,
-      models,
-      stopping: () => stopping,
-      apart: parts.timing !== undefined,
-      answer: intake.answer,
-      ensembleCalls,
-      passOn,
-      largeTensors: parts.transport.largeTensors,
-      jobs,
-      taken: intake.taken,
-      loadsOnDemand: options.controlMode === 'explicit',
-      notes,
-      limitLoads: createAtMost(options.modelLoadThreads ?? DEFAULTS.model_load_threads),
-      limits: {
-        queue_max: options.queueMax ?? LIMITS.requests_queued_max,
-        instance_depth: options.instanceDepth,
-        rate_limit: options.rateLimit ?? false,
-        unload_wait_ms: LIMITS.unload_wait_ms,
-        takeover_wait_ms: options.takeoverWaitMs ?? TAKEOVER_WAIT_MS,
-      },
-    });
-    const unwatch = directory.watch((change) => {
-      if (change.type === 'process') owner.workersChanged();
-      else if (change.type === 'owner') {
-        owner.ownerChanged(change.model);
-        if (directory.owner(change.model) === undefined) takeFree();
-      } else if (change.type === 'record') owner.recordChanged(change.model);
-    });
-    /** Gateways have sent again by then what was lost. */
-    let hasAllUs = 0;
-    const unlisten = parts.transport.onInterruption(() => {
-      hasAllUs = clock.nowUs() + (parts.timing?.resend_max_ms ?? 0) * 1000;
-      owner.interrupted();
-    });
-    const unlink = () => {
-      unwatch();
-      unlisten();
-    };
-    receivers = {
-      clock,
-      log,
-      mailbox,
-      directory,
-      models,
-      keeper,
-      notes,
-      hasAll: () => !stopping && clock.nowUs() >= hasAllUs,
-      intake,
-      owner,
-      jobs,
-      passOn,
-    };
-    const bulk = openBulkRuns(parts, models, () => stopping);
-    return { mailbox, metrics, intake, jobs, bulk, ensembleCalls, owner, ticks: createTicks(clock), unlink };
-  };
 
   const startTicks = (times: Timing, { ticks, owner }: Running) => {
     ticks.every(times.lease_look_ms, () => {
@@ -352,7 +243,11 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
 
   return {
     async start() {
-      running = open();
+      running = openCoordinator(parts, {
+        ...{ models, conditions, keeper, handsOver, takeFree },
+        stopping: () => stopping,
+        stoppedUs: () => stoppedUs,
+      });
       await directory.register({ id, role: 'coordinator', draining: false, starting: true });
       wanted = await startupModels(options, parts.reader);
       await tellRepository();
@@ -381,18 +276,4 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       return running?.intake.refused ?? 0;
     },
   };
-}
-
-/** What exists from start to stop. */
-interface Running {
-  readonly mailbox: Mailbox;
-  readonly metrics: StatisticsMetrics;
-  readonly intake: Intake;
-  readonly jobs: JobIntake | undefined;
-  readonly bulk: BulkRuns | undefined;
-  readonly ensembleCalls: EnsembleCalls;
-  readonly owner: Owner;
-  readonly ticks: Ticks;
-  /** Hears no more of directory and transport. */
-  readonly unlink: () => void;
 }

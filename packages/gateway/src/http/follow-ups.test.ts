@@ -43,6 +43,22 @@ describe('a dead letter', () => {
     expect(await call('GET', `/v2/jobs/${id}`)).toMatchObject({ state: 'failed' });
   });
 
+  test('is not replayed where its tensors are gone, and stays', async () => {
+    jobs.take(MODEL, ({ id }, taker) => void taker.fail(id, 'INTERNAL: x', false));
+    const blob = { ref: 'blob-gone', byte_size: 4 };
+    const data = { inputs: [{ name: 'INPUT', datatype: 'FP32', shape: [1], blob }] };
+    const how = { priority: 0, delayMs: 0, attempts: 1, resultTtlS: 60 };
+    await jobs.queues.add(MODEL, { id: 'A1', createdMs: Date.now(), data, ...how });
+    const id = `${MODEL}~A1`;
+    await call('GET', `/v2/jobs/${id}?wait=20s`);
+    expect(await call('POST', `/nereid/v1/deadletters/${id}/replay`)).toMatchObject({
+      status: 410,
+      error: `the inputs of dead letter '${id}' are not kept any more; replay it with 'data' that has inputs`,
+    });
+    expect(await call('GET', `/nereid/v1/deadletters/${id}`)).toMatchObject({ status: 200, id });
+    expect(await call('POST', `/nereid/v1/deadletters/${id}/replay`, { data: input() })).toMatchObject({ status: 202 });
+  });
+
   test.each([
     ['limit=0', 'limit'],
     ['limit=1001', 'limit'],
