@@ -105,7 +105,7 @@ test.each([true, false])(
       await ready();
       const { signal } = new AbortController();
       const keys = redisKeys('nereid');
-      await sweepOnce({ clock, log, client: () => client, keys, isThere: async () => true, signal });
+      await sweepOnce({ clock, log, client: () => client, keys, isNeeded: async () => true, signal });
     } finally {
       await taker.close();
       await queues.close();
