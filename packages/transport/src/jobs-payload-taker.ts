@@ -118,10 +118,10 @@ export function withPayloads(
   /** Whose lock was lost has perhaps not ended it, so it is looked up. What gets lost of this is swept later. */
   const onceOver = (id: string, known: Held | undefined, step: (refs: readonly string[]) => Promise<void>) => {
     if (known === undefined || known.refs.length === 0) return;
-    const done = async () => {
+    // Given up once the taker closes, or it would wait for a Redis that is away.
+    void untilAnswered(id, async () => {
       if (await isOver(id)) await step(known.refs);
-    };
-    done().catch((error) => log.debug({ err: error, model, job: id }, 'payloads left to the sweep'));
+    });
   };
 
   return {
