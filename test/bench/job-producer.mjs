@@ -10,7 +10,8 @@ import { busySeconds, treeSeconds } from './proc-cpu.mjs';
 
 const { connection, name, prefix, data, kept } = JSON.parse(process.argv[2]);
 const queue = new Queue(name, { connection, prefix });
-const events = new QueueEvents(name, { connection, prefix });
+// Its readiness comes before its first read.
+const events = new QueueEvents(name, { connection, prefix, lastEventId: '0' });
 /** Ends by job: who waits for it, or what came before anyone did. */
 const waiting = new Map();
 const early = new Map();
