@@ -20,6 +20,7 @@ async function pauses(jobs: readonly RawJob[]): Promise<number> {
     queue: 'infer.m',
     lockMs: 1_000,
     by: 'co-1',
+    alone: false,
     holdWrites: () => {},
     token: () => 'co-1:1',
     room: () => 2,
