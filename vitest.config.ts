@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { defaultExclude, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-const WORKERS_MIN = 2;
+const WORKERS_MIN = 3;
 
 /** Tests that replace modules or timers, or change their process. */
 const ALONE = [

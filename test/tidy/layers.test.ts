@@ -85,6 +85,15 @@ describe('layers', () => {
   });
 });
 
+/** What an instance's thread or process loads of @nereid/config: each would hold all of it, and start later. */
+test('backends load only what is small of the package of configurations', () => {
+  const isLoaded = (path: string) => !/(\.test|fixture-[a-z]+)\.ts$/.test(path);
+  const lines = [...sources(join(root, 'packages/backends/src'))]
+    .filter(isLoaded)
+    .flatMap((path) => [...readFileSync(path, 'utf8').matchAll(/^import (?!type )[^;]*'(@nereid\/config[^']*)';/gm)]);
+  expect(new Set(lines.map(([, name]) => name))).toEqual(new Set(['@nereid/config/reshape.js']));
+});
+
 /** Each package with .proto files, and the folder of what is generated from them. */
 const GENERATED = { config: 'src/gen', gateway: 'src/grpc/gen' };
 

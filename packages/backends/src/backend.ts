@@ -17,7 +17,8 @@ export interface InstanceLoad {
   readonly config: ModelConfig;
   /**
    * `modelSignature` and `modelConfigJson` of the config, made by the caller: a backend imports
-   * nothing of @nereid/config but types, since loading that takes longer than starting a thread.
+   * nothing of @nereid/config but types and its `reshape.js`, since loading all of it takes longer than starting a
+   * thread, and each thread would hold its own.
    */
   readonly signature: ModelSignature;
   readonly configJson: string;

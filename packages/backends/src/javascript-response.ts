@@ -1,5 +1,6 @@
 /** What a JavaScript model returned, checked and in the one internal form. */
-import { clientShape, type ModelSignature } from '@nereid/config';
+import type { ModelSignature } from '@nereid/config';
+import { clientShape } from '@nereid/config/reshape.js';
 import {
   bytesOf,
   type Datatype,

@@ -4,14 +4,8 @@
  */
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import {
-  type BatchOutputSignature,
-  clientShape,
-  type ModelSignature,
-  modelShape,
-  type StateSignature,
-  type TensorSignature,
-} from '@nereid/config';
+import type { BatchOutputSignature, ModelSignature, StateSignature, TensorSignature } from '@nereid/config';
+import { clientShape, modelShape } from '@nereid/config/reshape.js';
 import { elementCount, NereidError } from '@nereid/protocol';
 import { InferenceSession, type Tensor as OrtTensor } from 'onnxruntime-node';
 import type { Backend, BackendInstance, Batch, BatchResult, InstanceLoad, JoinedTensor } from './backend.ts';

@@ -1,4 +1,5 @@
-import { type ModelSignature, modelShape } from '@nereid/config';
+import type { ModelSignature } from '@nereid/config';
+import { modelShape } from '@nereid/config/reshape.js';
 import type { Batch } from './backend.ts';
 
 /** The shapes of one input, one per request of a batch and in their order, as the model would see each alone; undefined where no request has it. */

@@ -1,4 +1,5 @@
-import { clientShape, modelShape, type TensorSignature } from '@nereid/config';
+import type { TensorSignature } from '@nereid/config';
+import { clientShape, modelShape } from '@nereid/config/reshape.js';
 import { bytesOf, type Tensor } from '@nereid/protocol';
 import { describe, expect, it, test } from 'vitest';
 import type { InstanceLoad } from './backend.ts';

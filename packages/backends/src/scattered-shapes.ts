@@ -1,4 +1,5 @@
-import { type BatchOutputSignature, clientShape, type ModelSignature, type TensorSignature } from '@nereid/config';
+import type { BatchOutputSignature, ModelSignature, TensorSignature } from '@nereid/config';
+import { clientShape } from '@nereid/config/reshape.js';
 import type { Batch } from './backend.ts';
 import { requestShapes } from './request-shapes.ts';
 

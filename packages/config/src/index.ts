@@ -62,7 +62,6 @@ export {
   type RepositoryFolder,
   type RepositoryList,
 } from './repository-list.ts';
-export { clientShape, modelShape } from './reshape.ts';
 export { compareVersions } from './select-versions.ts';
 export {
   type ControlKind,
