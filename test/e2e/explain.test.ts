@@ -211,7 +211,9 @@ describe.each(MODES)('explain, in mode %s', (mode) => {
     const id = await runJob(served.http, 'echo', body('job'), headers);
     for (const about of [id, trace]) {
       const { requests } = await ended(served.http, about);
-      expect(requests).toMatchObject([{ job: id, request_id: 'job', trace_id: trace, state: 'ok' }]);
+      expect(requests, JSON.stringify(requests)).toMatchObject([
+        { job: id, request_id: 'job', trace_id: trace, state: 'ok' },
+      ]);
     }
     expect((await explain(served.http, id)).job).toMatchObject({ state: 'completed' });
   });

@@ -67,7 +67,7 @@ describe.each(['cluster', 'sentinel'] as const)('roles apart on a Redis of the f
     };
     const connections = [bullmqConnection(redis.connection), bullmqConnection(redis.connection)] as const;
     const queue = new Queue(name, { connection: connections[0], prefix });
-    const events = new QueueEvents(name, { connection: connections[1], prefix });
+    const events = new QueueEvents(name, { connection: connections[1], prefix, lastEventId: '0' });
     try {
       await events.waitUntilReady();
       const job = await queue.add('anything', JSON.parse(oneInput('VALUE', 'INT32', [1], [9])));

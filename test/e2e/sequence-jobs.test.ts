@@ -72,7 +72,7 @@ beforeAll(async () => {
   const [first, second] = connections;
   if (first === undefined || second === undefined) throw new Error('no connection');
   queue = new Queue('infer.counts', { connection: first });
-  events = new QueueEvents('infer.counts', { connection: second });
+  events = new QueueEvents('infer.counts', { connection: second, lastEventId: '0' });
   await events.waitUntilReady();
 });
 afterAll(async () => {

@@ -13,7 +13,7 @@ const FIRST_VALUE = 600_000_000;
 const { connection, name, prefix, clients } = JSON.parse(process.argv[2]);
 const connections = [bullmqConnection(connection), bullmqConnection(connection)];
 const queue = new Queue(name, { connection: connections[0], prefix });
-const events = new QueueEvents(name, { connection: connections[1], prefix });
+const events = new QueueEvents(name, { connection: connections[1], prefix, lastEventId: '0' });
 // Redis goes away in these runs; both dial again by themselves.
 for (const each of [queue, events, ...connections]) each.on('error', () => {});
 let running = true;

@@ -25,7 +25,7 @@ const WAIT_LIMIT_MS = 60_000;
 export function startStepLoad({ doors, places, clients, queue: { connection, name, prefix } }) {
   const connections = [bullmqConnection(connection), bullmqConnection(connection)];
   const queue = new Queue(name, { connection: connections[0], prefix });
-  const events = new QueueEvents(name, { connection: connections[1], prefix });
+  const events = new QueueEvents(name, { connection: connections[1], prefix, lastEventId: '0' });
   for (const each of [queue, events, ...connections]) each.on('error', () => {});
   // Each job that is waited for has some.
   for (const each of [queue, events]) each.setMaxListeners(0);
