@@ -107,19 +107,27 @@ export function createDeliveries(parts: DeliveriesParts): Deliveries {
         const job = await read(model, id);
         return job && delivery(job, await job.getState());
       }),
-    resend: (model, id) =>
-      safe.ask(async () => {
+    resend(model, id) {
+      // A repeated question finds what the first has done.
+      let removed: Job | undefined;
+      const addAgain = ({ data }: Job) => safe.queue(model, 'hooks').add(NAME, data, deliveryOptions(id));
+      return safe.ask(async () => {
         const job = await read(model, id, safe);
-        if (job === undefined) return false;
+        if (job === undefined) {
+          if (removed !== undefined) await addAgain(removed);
+          return removed !== undefined;
+        }
         const state = await job.getState();
         if (state === 'failed' || state === 'completed') {
           await job.retry(state, { resetAttemptsMade: true, resetAttemptsStarted: true });
         } else if (await unlessRefused(job.remove())) {
           // There is no other way to begin its attempts anew. One that is just being sent is left.
-          await safe.queue(model, 'hooks').add(NAME, job.data, deliveryOptions(id));
+          removed = job;
+          await addAgain(job);
         }
         return true;
-      }),
+      });
+    },
     add,
     addAnew: (model, id, delivery) => put(safe, [model, id], delivery),
     serve: (options) => createDeliveryTaker({ ...parts, client: link.client(), add }, options),

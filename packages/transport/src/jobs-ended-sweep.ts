@@ -3,14 +3,14 @@
  * those of a queue that comes to rest would stay for ever; and a Redis that is too full for new jobs would stay so.
  */
 import { type Clock, type Log, pause } from '@nereid/runtime';
-import { Job, type Queue } from 'bullmq';
-import { unlessRefused } from './jobs-changes.ts';
+import type { Queue } from 'bullmq';
+import { optionsOf } from './jobs-stored.ts';
 import type { RedisClient } from './redis-connection.ts';
 
 export interface EndedSweepParts {
   readonly clock: Clock;
   readonly log: Log;
-  readonly client: () => Pick<RedisClient, 'zrange' | 'hget'>;
+  readonly client: () => Pick<RedisClient, 'zrange' | 'hmget'>;
   /** Those that are looked at. */
   readonly queues: () => readonly Queue[];
   readonly signal: AbortSignal;
@@ -48,14 +48,15 @@ export function createEndedRound({ clock, client }: Pick<EndedSweepParts, 'clock
   const places = new Map<string, number>();
 
   const removeDue = async (queue: Queue, ids: readonly string[], option: (typeof SETS)[number][1]): Promise<number> => {
-    const options = await Promise.all(ids.map((id) => client().hget(queue.toKey(id), 'opts')));
     const removed = await Promise.all(
-      ids.map(async (id, index) => {
-        const ageS = ageOf(options[index] ?? null, option);
-        const job = ageS === undefined ? undefined : ((await queue.getJob(id)) as Job | undefined);
+      ids.map(async (id) => {
+        // No more of it: it may be large, and no JSON.
+        const [opts = null, finishedOn = null] = await client().hmget(queue.toKey(id), 'opts', 'finishedOn');
+        const ageS = ageOf(opts, option);
         // It may have been run anew.
-        if (job?.finishedOn === undefined || job.finishedOn + Number(ageS) * 1000 > clock.wallMs()) return false;
-        return unlessRefused(job.remove({ removeChildren: false }));
+        if (ageS === undefined || finishedOn === null) return false;
+        if (Number(finishedOn) + ageS * 1000 > clock.wallMs()) return false;
+        return (await queue.remove(id, { removeChildren: false })) === 1;
       }),
     );
     return removed.filter(Boolean).length;
@@ -83,7 +84,7 @@ export function createEndedRound({ clock, client }: Pick<EndedSweepParts, 'clock
 
 /** For how many seconds a job is to be kept; undefined where its options do not say. */
 function ageOf(json: string | null, option: (typeof SETS)[number][1]): number | undefined {
-  const keep: unknown = Job.optsFromJSON(json ?? '{}')[option];
+  const keep: unknown = optionsOf(json)[option];
   const age = typeof keep === 'object' && keep !== null ? (keep as { readonly age?: unknown }).age : undefined;
   return typeof age === 'number' ? age : undefined;
 }

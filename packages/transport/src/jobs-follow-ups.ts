@@ -80,7 +80,10 @@ export function withFollowUps(
     const going = parts.letters
       .exhume(model, id)
       .catch((error) => log.debug({ err: error, model, job: id }, 'dead letter of a job that runs again not removed'))
-      .finally(() => exhuming.delete(id));
+      .finally(() => {
+        // It may have been taken once more.
+        if (exhuming.get(id) === going) exhuming.delete(id);
+      });
     exhuming.set(id, going);
   };
 

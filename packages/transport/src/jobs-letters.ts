@@ -53,6 +53,14 @@ export interface Undertaker {
   exhume(model: string, id: string): Promise<void>;
 }
 
+interface Replay {
+  readonly model: string;
+  readonly id: string;
+  readonly data: unknown;
+  /** The job that runs again, once it was put: a repeated question puts no second one. */
+  readonly added: { id: string | undefined };
+}
+
 export interface DeadLettersParts {
   readonly clock: Clock;
   readonly link: JobsLink;
@@ -93,11 +101,13 @@ export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undert
     await Promise.all(oldest.map((letter) => letter.remove()));
   };
 
-  const runAgain = async (model: string, id: string, letter: Job, data: unknown): Promise<ReplayOutcome> => {
+  const runAgain = async ({ model, id, data, added }: Replay, letter: Job): Promise<ReplayOutcome> => {
     const queue = safe.queue(model);
-    const job = (await queue.getJob(id)) as Job | undefined;
+    const jobId = added.id ?? id;
+    const job = (await queue.getJob(jobId)) as Job | undefined;
     if (job !== undefined) {
-      const state = jobState(await queue.getJobState(id));
+      const state = jobState(await queue.getJobState(jobId));
+      if (added.id !== undefined && state !== 'failed') return 'replayed';
       if (state === 'completed') return 'completed';
       if (!isOver(state)) return 'under way';
     }
@@ -106,6 +116,7 @@ export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undert
       // Its parent knows it as it is; and BullMQ adds none with a number for its id.
       await job.updateData(input);
       await job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true });
+      added.id = jobId;
       return 'replayed';
     }
     await job?.remove({ removeChildren: false });
@@ -113,8 +124,9 @@ export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undert
     // From now on, or a deadline would be over already. One of whose number nothing is left gets a new number.
     const own = isOwnId(id) ? { jobId: id } : { jobId: undefined };
     const timestamp = Math.floor(clock.wallMs());
-    const added = await queue.add(letter.data.name, input, { ...options, ...own, timestamp });
-    await takeHistoryAlong(queue, added.id ?? '', letter);
+    const again = await queue.add(letter.data.name, input, { ...options, ...own, timestamp });
+    added.id = again.id;
+    await takeHistoryAlong(queue, again.id ?? '', letter);
     return 'replayed';
   };
 
@@ -152,10 +164,11 @@ export function createDeadLetters(parts: DeadLettersParts): DeadLetters & Undert
     replay(model, id, data) {
       // A repeated question finds what the first has done.
       let outcome: ReplayOutcome | undefined;
+      const replay: Replay = { model, id, data, added: { id: undefined } };
       return safe.ask(async () => {
         const letter = await read(model, id, safe);
         if (letter === undefined) return outcome;
-        outcome = await runAgain(model, id, letter, data);
+        outcome = await runAgain(replay, letter);
         if (outcome !== 'completed') await removeLetter(safe, model, letter);
         return outcome;
       });

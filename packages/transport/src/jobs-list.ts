@@ -1,6 +1,6 @@
 import { Job, type Queue } from 'bullmq';
 import type { JobListing, JobListPlace, JobListQuery, JobState, StoredJob } from './jobs.ts';
-import { storedJob } from './jobs-stored.ts';
+import { optionsOf, storedJob } from './jobs-stored.ts';
 import type { RedisClient } from './redis-connection.ts';
 
 /** BullMQ's set of jobs, what its jobs are for us, and how it is walked: lists by place, sorted sets by score. */
@@ -175,8 +175,8 @@ function jobOf(
   const job = Job.fromJSON(
     queue,
     {
-      ...{ id, name: '', data, progress: 0, returnvalue: 'null', stacktrace: '' },
-      opts: Job.optsFromJSON(opts ?? '{}'),
+      ...{ id, name: '', data: isJson(data) ? data : 'null', progress: 0, returnvalue: 'null', stacktrace: '' },
+      opts: optionsOf(opts ?? null),
       timestamp: number(timestamp) ?? 0,
       delay: number(delay) ?? 0,
       attemptsMade: number(attemptsMade) ?? 0,
@@ -187,4 +187,14 @@ function jobOf(
     id,
   );
   return storedJob(model, id, state, job);
+}
+
+/** A producer may have written anything, which spoils the list for nobody. */
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -153,12 +153,15 @@ export function createApiMover(parts: JobMoverParts): JobMover {
       const asked = Math.min(room, likely);
       isFreed = false;
       parts.holdWrites();
-      const jobs = await Promise.all(
+      const looks = await Promise.allSettled(
         Array.from({ length: asked }, () => worker.getNextJob(token, { block: false }) as Promise<Job | undefined>),
       );
-      const came = jobs.filter((job) => job !== undefined);
+      const came = looks.flatMap((look) => (look.status === 'fulfilled' ? (look.value ?? []) : []));
       if (came.length > 0) emptyWaits = 0;
       for (const job of came) arrived(job, token);
+      // Not before the others are held: nobody else would renew their locks.
+      const failed = looks.find((look) => look.status === 'rejected');
+      if (failed !== undefined) throw failed.reason;
       const found = came.length;
       likely = found === asked ? Math.min(likely * 2, TAKES_AT_ONCE_MAX) : Math.max(1, found);
       return { asked, found };

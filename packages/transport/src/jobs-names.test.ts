@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { jobQueueName, jobQueuePrefix, newJobId, parsePublicJobId, publicJobId } from './jobs-names.ts';
+import {
+  followedJobId,
+  followUpId,
+  jobQueueName,
+  jobQueuePrefix,
+  newJobId,
+  parsePublicJobId,
+  publicJobId,
+} from './jobs-names.ts';
 
 test.each([
   ['simple', 'infer.simple'],
@@ -33,6 +41,18 @@ describe('public ids', () => {
       expect(parsePublicJobId(text)).toBeUndefined();
     },
   );
+});
+
+test.each([
+  ['A1', 'A1'],
+  ['12', '#12'],
+  ['#12', '##12'],
+  ['repeat:daily:1', 'repeat:daily:1'],
+  ['repeat:a:b:1', '#repeat%3Aa%3Ab%3A1'],
+  ['repeat:a%3A:b:1', '#repeat%3Aa%253A%3Ab%3A1'],
+])('what follows job %j is %j', (id, followUp) => {
+  expect(followUpId(id)).toBe(followUp);
+  expect(followedJobId(followUp)).toBe(id);
 });
 
 test('new ids are ULIDs: they sort by time and differ', () => {

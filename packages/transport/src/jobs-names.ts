@@ -60,20 +60,24 @@ export function parsePublicJobId(text: string): { readonly model: string; readon
 /** A whole number, as BullMQ gives it to a job that comes without an id: it takes none such from outside. */
 const COUNTED = /^-?[0-9]+$/;
 const MARK = '#';
+/** Of `repeat:<scheduler>:<time>`. */
+const SCHEDULED_COLONS = 2;
 
 /** The id of what follows a job (its dead letter, its delivery) in the queue of these. Another one for each id. */
 export function followUpId(jobId: string): string {
-  return COUNTED.test(jobId) || jobId.startsWith(MARK) ? `${MARK}${jobId}` : jobId;
+  if (isOwnId(jobId) && !jobId.startsWith(MARK)) return jobId;
+  return `${MARK}${jobId.replaceAll('%', '%25').replaceAll(':', '%3A')}`;
 }
 
 /** The job's id of a `followUpId`. */
 export function followedJobId(id: string): string {
-  return id.startsWith(MARK) ? id.slice(MARK.length) : id;
+  return id.startsWith(MARK) ? id.slice(MARK.length).replaceAll('%3A', ':').replaceAll('%25', '%') : id;
 }
 
-/** Whether BullMQ takes it as the id of a new job. */
+/** Whether BullMQ takes it as the id of a new job. That of a job scheduler's may have more colons. */
 export function isOwnId(jobId: string): boolean {
-  return !COUNTED.test(jobId);
+  const colons = jobId.split(':').length - 1;
+  return !COUNTED.test(jobId) && (colons === 0 || colons === SCHEDULED_COLONS);
 }
 
 /** Crockford's base 32. */

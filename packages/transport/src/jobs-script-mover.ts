@@ -212,7 +212,7 @@ export function createScriptMover(parts: ScriptMoverParts): JobMover {
         return;
       }
       // Where a stock worker has failed in it stays.
-      const trace = job.attemptsMade > 0 ? JSON.stringify((await job.bull()).stacktrace) : '[]';
+      const trace = job.attemptsMade > 0 ? await traceOf(worker, job.id) : '[]';
       const value = failureText(attempted, reason, retry);
       return end(endArgs(job, { target: 'failed', value, remove: job.opts.removeOnFail, note, trace }));
     },
@@ -245,6 +245,12 @@ function settle({ resolve, reject }: Waiting<unknown>, code: number): void {
 /** Redis' answer that a command within a script has failed; not for want of memory, which all of them have. */
 function isScriptError(error: unknown): boolean {
   return error instanceof Error && error.message.includes('user_script') && !isOutOfMemory(error);
+}
+
+/** JSON. By itself: the job's data need not be JSON. */
+async function traceOf(worker: Worker, id: string): Promise<string> {
+  const client = await worker.backend.client;
+  return (await client.hget(worker.toKey(id), 'stacktrace')) ?? '[]';
 }
 
 async function waitForMarker(worker: Worker, seconds: number): Promise<{ readonly score: number } | null> {

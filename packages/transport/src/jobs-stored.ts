@@ -1,5 +1,5 @@
 /** What BullMQ says of a job, as ours. */
-import type { Job } from 'bullmq';
+import { Job, type JobsOptions } from 'bullmq';
 import type { JobState, StoredJob } from './jobs.ts';
 import type { JobEnd } from './jobs-events.ts';
 
@@ -40,6 +40,15 @@ export function storedJob(model: string, id: string, state: JobState, job: Job):
     attemptsMade: job.attemptsMade,
     attemptsMax: Math.max(1, Number(job.opts.attempts) || 1),
   };
+}
+
+/** A job's options as BullMQ keeps them; none where whoever wrote them wrote no JSON object. */
+export function optionsOf(json: string | null): JobsOptions {
+  try {
+    return Job.optsFromJSON(json ?? '{}');
+  } catch {
+    return {};
+  }
 }
 
 /** The last and the first millisecond of which JavaScript knows the date. */

@@ -7,16 +7,18 @@ const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 interface WorkerParts {
   readonly ready?: () => Promise<void>;
+  /** How many jobs it wants; 1 by default. */
+  readonly room?: number;
   /** A look at what is there; none by default. */
   readonly look?: () => Job | undefined;
   /** A wait for more; for ever by default. */
   readonly wait?: () => Promise<void>;
-  readonly close?: () => void;
+  readonly close?: () => void | Promise<void>;
 }
 
 /** A taker from such a worker. */
 function takeFrom(clock: VirtualClock, parts: WorkerParts) {
-  const { ready, look, wait = () => new Promise<void>(() => {}), close } = parts;
+  const { ready, room = 1, look, wait = () => new Promise<void>(() => {}), close } = parts;
   const worker = {
     on() {},
     toKey: (type: string) => type,
@@ -41,7 +43,7 @@ function takeFrom(clock: VirtualClock, parts: WorkerParts) {
     options: {
       by: 'co-1',
       token: () => 't',
-      room: () => 1,
+      room: () => room,
       taken: ({ id, data }) => taken.push([id, data]) > 0,
       lost: () => {},
     },
@@ -129,4 +131,43 @@ test('the marker that a taken job leaves holds nobody up, and a wait that keeps 
   clock.advanceUs(20_000);
   await turn();
   expect(waits).toBe(3);
+});
+
+test('jobs that come while another look fails are held', async () => {
+  const clock = virtualClock();
+  let looks = 0;
+  const { taker, taken } = takeFrom(clock, {
+    look() {
+      looks++;
+      if (looks === 2) throw new Error('no connection');
+      const job = { id: `j${looks}`, opts: {}, async moveToWait() {} };
+      return looks > 3 ? undefined : (job as unknown as Job);
+    },
+    room: 4,
+  });
+  for (let turns = 0; turns < 10; turns++) await turn();
+  expect(taken.map(([id]) => id)).toEqual(['j1', 'j3']);
+  void taker.close();
+});
+
+test('a job that ends while its taker is closed takes no other along', async () => {
+  const clock = virtualClock();
+  let looks = 0;
+  let complete = () => {};
+  let closeWorker = () => {};
+  const job = { id: 'j1', opts: {}, moveToCompleted: () => new Promise<void>((resolve) => (complete = resolve)) };
+  const { taker } = takeFrom(clock, {
+    look: () => (++looks === 1 ? (job as unknown as Job) : undefined),
+    close: () => new Promise<void>((resolve) => (closeWorker = resolve)),
+  });
+  await turn();
+  const ended = taker.complete('j1', {});
+  await turn();
+  const before = looks;
+  void taker.close();
+  complete();
+  await ended;
+  await turn();
+  expect(looks).toBe(before);
+  closeWorker();
 });

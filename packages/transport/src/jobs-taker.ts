@@ -65,7 +65,9 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   const isClosed = () => closing !== undefined;
 
   const moverOf = (by: Worker) => {
-    const { token, room } = options;
+    const { token } = options;
+    // What ends takes others along, which nobody would end once this is closed.
+    const room = () => (isClosed() ? 0 : options.room());
     const { holdWrites, alone, mover: make = createApiMover } = parts;
     return make({ worker: by, clock, log, queue, holdWrites, alone, token, room, arrived: keep, pause: rest });
   };

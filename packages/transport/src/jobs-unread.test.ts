@@ -1,0 +1,54 @@
+/** Jobs of whoever writes by no library of BullMQ's: what is no JSON is its own job's fault alone. */
+import { createLog, systemClock } from '@nereid/runtime';
+import { Queue } from 'bullmq';
+import { Redis } from 'ioredis';
+import { expect, test } from 'vitest';
+import { createJobQueues } from './jobs-bullmq.ts';
+import { connectRedis } from './redis-connection.ts';
+import { startRedisServer } from './redis-server-fixture.ts';
+import { timing } from './timing.ts';
+
+test('a job whose data are no JSON fails, again where all that failed are tried again, and is listed beside others', async () => {
+  const server = await startRedisServer();
+  const redis = new Redis({ path: server.socket, maxRetriesPerRequest: null });
+  const connector = connectRedis(server.url, { name: 'test' });
+  const log = createLog({ level: 'silent' });
+  const queues = createJobQueues({ connector, timing: timing(), clock: systemClock(), log });
+  const queue = new Queue('infer.m', { connection: redis });
+  await queue.pause();
+  await queue.addBulk(['a', 'b'].map((jobId) => ({ name: 'x', data: 1, opts: { jobId } })));
+  await redis.hset(queue.toKey('a'), 'data', '{"x":NaN}');
+  await redis.hset(queue.toKey('b'), 'opts', 'no JSON');
+  await queue.resume();
+  const taker = queues.take('m', {
+    by: 'co-1',
+    token: () => 'co-1:1',
+    room: () => 10,
+    taken({ id, data }) {
+      void (data === undefined ? taker.fail(id, 'INVALID_ARG: x', false) : taker.complete(id, 1));
+      return true;
+    },
+    lost: () => {},
+  });
+  const listed = async () => {
+    const states = new Set(['waiting', 'running', 'completed', 'failed'] as const);
+    const query = { models: ['m'], states, after: undefined, limit: 10, matches: () => true };
+    return (await queues.list(query)).jobs.map(({ id, state, attemptsMade }) => [id, state, attemptsMade]);
+  };
+  await expect.poll(() => queue.getJobCountByTypes('completed', 'failed')).toBe(2);
+  expect(await listed()).toEqual([
+    ['b', 'completed', 1],
+    ['a', 'failed', 1],
+  ]);
+  await queue.retryJobs({ state: 'failed' });
+  await expect.poll(listed).toEqual([
+    ['b', 'completed', 1],
+    ['a', 'failed', 2],
+  ]);
+  await taker.close();
+  await queues.close();
+  await queue.close();
+  connector.close();
+  redis.disconnect();
+  await server.stop();
+});
