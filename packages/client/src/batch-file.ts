@@ -30,6 +30,15 @@ export interface EncodedFile {
   readonly contentType: string;
   /** It can be sent once more. */
   readonly isKept: boolean;
+  /** Of what is iterated while it is sent. */
+  readonly source?: IteratedSource;
+}
+
+interface IteratedSource {
+  /** What it threw, or what was wrong with one of its lines. */
+  failure(): { readonly thrown: unknown } | undefined;
+  /** Ends it where it is not at its end: `fetch` does not tell a body that nobody reads it any more. */
+  leave(): void;
 }
 
 const LINES = 'application/jsonl';
@@ -42,7 +51,7 @@ export async function encodedFile(file: BatchFile): Promise<EncodedFile> {
   if (file instanceof ReadableStream) return { body: file, contentType: LINES, isKept: false };
   if (isObject(file) && 'blob' in file) return kept(jsonText({ input_blob: file.blob }), 'application/json');
   if (isObject(file) && Symbol.asyncIterator in file) {
-    return { body: streamOf(file as AsyncIterable<unknown>), contentType: LINES, isKept: false };
+    return { ...iterated(file as AsyncIterable<unknown>), contentType: LINES, isKept: false };
   }
   if (typeof file !== 'object' || file === null || !(Symbol.iterator in file)) {
     throw new NereidError('INVALID_ARG', 'a batch is a text, bytes, a Blob, a stream, requests one by one, or {blob}');
@@ -64,18 +73,29 @@ async function lineText(line: unknown): Promise<string> {
   return `${jsonText({ custom_id: customId, body })}\n`;
 }
 
-/** As much is made as is read. Leaving it ends what is iterated. */
-function streamOf(file: AsyncIterable<unknown>): ReadableStream<Uint8Array> {
+/** As much is made as is read. */
+function iterated(file: AsyncIterable<unknown>): Required<Pick<EncodedFile, 'body' | 'source'>> {
   const parts = file[Symbol.asyncIterator]();
   const encoder = new TextEncoder();
-  return new ReadableStream<Uint8Array>({
+  let isLeft = false;
+  let failure: { readonly thrown: unknown } | undefined;
+  const leave = async () => {
+    if (isLeft) return;
+    isLeft = true;
+    await parts.return?.();
+  };
+  const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
-      const { done, value } = await parts.next();
-      if (done === true) controller.close();
-      else controller.enqueue(value instanceof Uint8Array ? value : encoder.encode(await lineText(value)));
+      try {
+        const { done, value } = await parts.next();
+        if (done === true) controller.close();
+        else controller.enqueue(value instanceof Uint8Array ? value : encoder.encode(await lineText(value)));
+      } catch (thrown) {
+        failure = { thrown };
+        throw thrown;
+      }
     },
-    async cancel() {
-      await parts.return?.();
-    },
+    cancel: leave,
   });
+  return { body, source: { failure: () => failure, leave: () => void leave().catch(() => {}) } };
 }

@@ -34,7 +34,7 @@ export async function* batchResults(
   options: ResultsOptions,
 ): AsyncGenerator<BatchResult, void, void> {
   const { signal, timeoutMs, retry, status } = options;
-  const { attempts, delayMs } = { ...RETRY_DEFAULTS, ...retry };
+  const { attempts, delayMs, delayMsMax } = { ...RETRY_DEFAULTS, ...retry };
   let { after, limit } = options;
   for (let broken = 0; ; broken++) {
     const query = new URLSearchParams();
@@ -61,7 +61,7 @@ export async function* batchResults(
     if (broken >= attempts) {
       throw new NereidError('UNAVAILABLE', `the results of ${path} break off`, { reason: 'connection', cause });
     }
-    await sleep(delayMs * 2 ** broken, signal ?? NEVER);
+    await sleep(Math.min(delayMs * 2 ** broken, delayMsMax), signal ?? NEVER);
   }
 }
 

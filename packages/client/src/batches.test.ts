@@ -80,6 +80,62 @@ test.each<readonly [string, unknown]>([
   await expect(createBatches(http).submit('m', file as BatchFile)).rejects.toMatchObject({ code: 'INVALID_ARG' });
 });
 
+/** Never at its end; what it throws instead, after its first line. */
+async function* endless(left: () => void, second?: () => unknown) {
+  try {
+    yield line;
+    while (true) yield (second?.() ?? line) as typeof line;
+  } finally {
+    left();
+  }
+}
+
+/** As `fetch` does: a body that fails breaks the call off, one that is not read to its end is not told so. */
+const fetched = (answer: () => Response, parts: number) =>
+  createHttp({
+    url: 'http://host',
+    fetch: async (_url, { body }) => {
+      const reader = (body as ReadableStream<Uint8Array>).getReader();
+      for (let part = 0; part < parts; part++) {
+        await reader.read().catch((cause: unknown) => Promise.reject(new TypeError('fetch failed', { cause })));
+      }
+      return answer();
+    },
+  });
+
+test.each<readonly [string, () => unknown, unknown]>([
+  ['a line that does not fit', () => 'text', { code: 'INVALID_ARG', reason: undefined }],
+  [
+    'its own',
+    () => {
+      throw new Error('mine');
+    },
+    { message: 'mine' },
+  ],
+])('an error of what is iterated, %s, is thrown as it is', async (_what, second, error) => {
+  let isLeft = false;
+  const file = endless(() => {
+    isLeft = true;
+  }, second);
+  await expect(createBatches(fetched(taken, 2)).submit('m', file)).rejects.toMatchObject(error as object);
+  expect(isLeft).toBe(true);
+});
+
+test('what is iterated is left where it is not read to its end', async () => {
+  let submitted: Promise<unknown> | undefined;
+  await new Promise<void>((left) => {
+    submitted = createBatches(fetched(full, 1)).submit('m', endless(left));
+    submitted.catch(() => {});
+  });
+  await expect(submitted).rejects.toMatchObject({ status: 429 });
+});
+
+test('a wait of a part of a millisecond is asked for in whole ones', async () => {
+  const { http, sent } = fakeServer([() => new Response('{"id":"m~1","state":"completed"}')]);
+  await createBatches(http).wait('m~1', { timeoutMs: 5_000.5 });
+  expect(sent[0]?.path).toMatch(/\?wait=[0-9]+ms$/);
+});
+
 test('a batch whose answer is lost is not sent again, which would be a second one', async () => {
   const { http, sent } = fakeServer([gone, taken]);
   await expect(createBatches(http).submit('m', [line])).rejects.toMatchObject({ reason: 'connection' });
@@ -106,7 +162,7 @@ const broken = (...numbers: number[]) => {
 test('results go on behind the last line that came, and no more come than are asked for', async () => {
   const { http, sent } = fakeServer([broken(0, 3), broken(4), () => new Response(`${resultText(7)}\n`)]);
   const lines: number[] = [];
-  const results = createBatches(http).results('m~1', { limit: 4, retry: { delayMs: 0 } });
+  const results = createBatches(http).results('m~1', { limit: 4, retry: { delayMs: 1e9, delayMsMax: 1 } });
   for await (const { line: number, customId, error } of results) {
     expect([customId, error]).toEqual([`n${number}`, undefined]);
     lines.push(number);

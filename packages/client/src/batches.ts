@@ -2,7 +2,7 @@ import { type BatchFile, encodedFile } from './batch-file.ts';
 import { type BatchResult, batchResults, type ResultsOptions } from './batch-results.ts';
 import { type ErrorCode, NereidError } from './error.ts';
 import { modelPath } from './generate.ts';
-import type { CallOptions, Http } from './http.ts';
+import type { Call, CallOptions, Http } from './http.ts';
 import { idInPath } from './job.ts';
 import { isObject, objectOf } from './json.ts';
 import { patiently } from './patiently.ts';
@@ -48,7 +48,8 @@ export interface BatchPage {
 export interface Batches {
   /**
    * The batch, once the server will not lose it. Where the server refuses it with 429 it is sent again, unless it is a
-   * stream or comes asynchronously; `timeoutMs` bounds the upload.
+   * stream or comes asynchronously; `timeoutMs` bounds the upload. What is
+   * iterated is left in any case, and what it throws is thrown.
    */
   submit(model: string, file: BatchFile, options?: BatchOptions): Promise<Batch>;
   get(id: string, options?: CallOptions): Promise<Batch>;
@@ -89,14 +90,14 @@ export function createBatches(http: Http): Batches {
 
   return {
     async submit(model, file, { version, deadlineMs, attempts, resultTtlS, ...options } = {}) {
-      const { body, contentType, isKept } = await encodedFile(file);
+      const { body, contentType, isKept, source } = await encodedFile(file);
       const wishes = {
         'Nereid-Deadline-Ms': deadlineMs,
         'Nereid-Attempts': attempts,
         'Nereid-Result-Ttl-S': resultTtlS,
       };
       const said = Object.entries(wishes).filter(([, value]) => value !== undefined);
-      const answer = await http.json({
+      const call: Call = {
         ...options,
         method: 'POST',
         path: `${modelPath(model, version)}/batches`,
@@ -107,8 +108,18 @@ export function createBatches(http: Http): Batches {
         body,
         // One whose answer is lost would be another batch.
         repeatable: isKept ? 'if refused' : 'never',
-      });
-      return batchOf(answer);
+      };
+      try {
+        return batchOf(await http.json(call));
+      } catch (thrown) {
+        const failure = source?.failure();
+        // The connection broke off for want of a file.
+        if (failure !== undefined && thrown instanceof NereidError && thrown.reason === 'connection')
+          throw failure.thrown;
+        throw thrown;
+      } finally {
+        source?.leave();
+      }
     },
     get: (id, options = {}) => get(id, options),
     wait: (id, options = {}) =>

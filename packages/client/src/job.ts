@@ -66,7 +66,14 @@ export function wishHeaders(wishes: JobWishes): Readonly<Record<string, string>>
     ['Nereid-Webhook', wishes.webhook],
     ['Nereid-Tag', wishes.tags === undefined || wishes.tags.length === 0 ? undefined : wishes.tags.join(', ')],
   ];
-  return Object.fromEntries(headers.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
+  return Object.fromEntries(
+    headers.flatMap(([name, value]) => (value === undefined ? [] : [[name, headerText(String(value))]])),
+  );
+}
+
+/** `fetch` sends a character a byte, and throws for those that are none: text in UTF-8, as the server reads it. */
+function headerText(text: string): string {
+  return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join('');
 }
 
 export function jobPath(id: string): string {

@@ -60,7 +60,7 @@ test('a submission carries its wishes', async () => {
     attempts: 4,
     resultTtlS: 5,
     webhook: 'http://w',
-    tags: ['a', 'b'],
+    tags: ['a', '日'],
   };
   expect(await jobs.submit({ model: 'a b', version: '2', inputs }, { ...wishes, idempotencyKey: 'k' })).toEqual(
     job('waiting'),
@@ -76,7 +76,7 @@ test('a submission carries its wishes', async () => {
         'Nereid-Attempts': '4',
         'Nereid-Result-Ttl-S': '5',
         'Nereid-Webhook': 'http://w',
-        'Nereid-Tag': 'a, b',
+        'Nereid-Tag': Buffer.from('a, 日').toString('latin1'),
         'Idempotency-Key': 'k',
       },
     },

@@ -17,7 +17,7 @@ export async function patiently<T>(
   const endMs = timeoutMs === 0 ? Number.POSITIVE_INFINITY : Date.now() + timeoutMs;
   while (true) {
     const begunMs = Date.now();
-    const waitMs = Math.max(0, Math.min(WAIT_MS, endMs - begunMs));
+    const waitMs = Math.max(0, Math.min(WAIT_MS, Math.ceil(endMs - begunMs)));
     const found = await ask({ signal, timeoutMs: waitMs + CALL_SLACK_MS, retry }, waitMs);
     if (found !== undefined) return found;
     const nowMs = Date.now();

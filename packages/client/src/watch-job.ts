@@ -33,7 +33,7 @@ export async function* watchJob(
   options: CallOptions & { readonly lastEventId?: string },
 ): AsyncGenerator<JobEvent, void, void> {
   const { signal, timeoutMs, retry } = options;
-  const { attempts, delayMs } = { ...RETRY_DEFAULTS, ...retry };
+  const { attempts, delayMs, delayMsMax } = { ...RETRY_DEFAULTS, ...retry };
   let last = options.lastEventId ?? '';
   for (let broken = 0; ; broken++) {
     const { body, status } = await http.open({
@@ -61,7 +61,7 @@ export async function* watchJob(
     if (broken >= attempts) {
       throw new NereidError('UNAVAILABLE', `the events of job '${id}' break off`, { reason: 'connection', cause });
     }
-    await sleep(delayMs * 2 ** broken, signal ?? new AbortController().signal);
+    await sleep(Math.min(delayMs * 2 ** broken, delayMsMax), signal ?? new AbortController().signal);
   }
 }
 

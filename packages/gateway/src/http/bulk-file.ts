@@ -66,8 +66,12 @@ function inputBlob(text: string): unknown {
 }
 
 /** Who stops reading has still to answer on its connection. */
-function read(raw: IncomingMessage): AsyncIterable<Uint8Array> {
-  return { [Symbol.asyncIterator]: () => raw.iterator({ destroyOnReturn: false }) };
+async function* read(raw: IncomingMessage): AsyncGenerator<Uint8Array> {
+  try {
+    yield* raw.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
+  } catch (cause) {
+    throw new NereidError('CANCELLED', `the client left before its file's end: ${errorInfo(cause).message}`);
+  }
 }
 
 async function* inflated(raw: IncomingMessage): AsyncGenerator<Uint8Array> {
