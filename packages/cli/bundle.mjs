@@ -1,5 +1,6 @@
-import { cpSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 
@@ -36,4 +37,20 @@ for (const name of loaded) {
   if (isBuiltin(name) || files.includes(name)) continue;
   const isDeclared = Object.keys(dependencies).some((known) => name === known || name.startsWith(`${known}/`));
   if (!isDeclared) throw new Error(`${name} is not in the bundle: add it to the dependencies in package.json`);
+}
+
+/** The folders of the packages of which something is in the bundle. */
+const packages = new Set(
+  output.flatMap(({ moduleIds = [] }) =>
+    moduleIds.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id) ?? []),
+  ),
+);
+writeFileSync(here('bundle/LICENSES.txt'), [...packages].sort().map(licenceOf).join('\n'));
+
+/** What goes with the code of a package wherever it goes. */
+function licenceOf(folder) {
+  const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  const files = readdirSync(folder).filter((file) => /^(licen[cs]e|notice)/i.test(file));
+  const texts = files.map((file) => readFileSync(join(folder, file), 'utf8').trim());
+  return [`== ${name} ${version} (${license})`, ...texts, ''].join('\n');
 }
