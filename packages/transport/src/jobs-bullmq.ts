@@ -121,6 +121,11 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
         failure = error;
       }
       if (isOutOfMemory(failure)) throw redisFull(connector.url, failure);
+      // It is no other one the next time.
+      if (failure instanceof SyntaxError)
+        throw new NereidError('INTERNAL', `the job in Redis is none of BullMQ's: ${failure.message}`, {
+          cause: failure,
+        });
       if (closing !== undefined || leftMs() <= 0) throw noAnswer(failure);
       await pause(clock, RETRY_MS);
     }
@@ -299,8 +304,9 @@ export function createJobQueues(options: JobQueuesOptions): JobQueues {
       const withEnds = (options: TakeOptions) =>
         withFollowUps(make, options, { clock, log, model, letters, deliveries, read: readJob });
       const isOverNow = async (id: string) => {
-        const job = await readJob(id);
-        return job === undefined || job.finishedOn !== undefined;
+        const key = opened(model).toKey(id);
+        const [timestamp, finishedOn] = await ask(() => commands().hmget(key, 'timestamp', 'finishedOn'));
+        return timestamp === null || finishedOn !== null;
       };
       return withPayloads(withEnds, takeOptions, { clock, log, model, payloads, isOver: isOverNow });
     },

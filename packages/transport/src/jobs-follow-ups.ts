@@ -1,4 +1,4 @@
-import { isJsonObject, parseFailedReason, webhookUrl } from '@nereid/protocol';
+import { errorInfo, isJsonObject, parseFailedReason, webhookUrl } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import type { Job } from 'bullmq';
 import type { JobTaker, StoredJob, TakeOptions } from './jobs.ts';
@@ -57,7 +57,7 @@ export function withFollowUps(
   const answers = (id: string) =>
     parts.read(id).then(
       () => true,
-      () => false,
+      (error) => errorInfo(error).code !== 'UNAVAILABLE',
     );
 
   /** Until Redis has answered, as the end itself is; false where the taker is closed first. */

@@ -16,16 +16,18 @@ test('a job whose data are no JSON fails, again where all that failed are tried 
   const queues = createJobQueues({ connector, timing: timing(), clock: systemClock(), log });
   const queue = new Queue('infer.m', { connection: redis });
   await queue.pause();
-  await queue.addBulk(['a', 'b'].map((jobId) => ({ name: 'x', data: 1, opts: { jobId } })));
+  await queue.addBulk(['a', 'b', 'c'].map((jobId) => ({ name: 'x', data: 1, opts: { jobId } })));
   await redis.hset(queue.toKey('a'), 'data', '{"x":NaN}');
   await redis.hset(queue.toKey('b'), 'opts', 'no JSON');
+  await redis.hset(queue.toKey('c'), 'data', '2', 'opts', 'no JSON');
   await queue.resume();
   const taker = queues.take('m', {
     by: 'co-1',
     token: () => 'co-1:1',
     room: () => 10,
     taken({ id, data }) {
-      void (data === undefined ? taker.fail(id, 'INVALID_ARG: x', false) : taker.complete(id, 1));
+      if (data === 1) void taker.complete(id, 1);
+      else void taker.fail(id, data === undefined ? 'INVALID_ARG: x' : 'INTERNAL: x', false);
       return true;
     },
     lost: () => {},
@@ -35,11 +37,15 @@ test('a job whose data are no JSON fails, again where all that failed are tried 
     const query = { models: ['m'], states, after: undefined, limit: 10, matches: () => true };
     return (await queues.list(query)).jobs.map(({ id, state, attemptsMade }) => [id, state, attemptsMade]);
   };
-  await expect.poll(() => queue.getJobCountByTypes('completed', 'failed')).toBe(2);
+  // Without the dead letter of the last one, which cannot be read.
+  await expect.poll(() => queue.getJobCountByTypes('completed', 'failed'), { timeout: 4_000 }).toBe(3);
   expect(await listed()).toEqual([
     ['b', 'completed', 1],
+    ['c', 'failed', 1],
     ['a', 'failed', 1],
   ]);
+  await expect(queues.find('m', 'a')).rejects.toMatchObject({ code: 'INTERNAL' });
+  await queue.remove('c');
   await queue.retryJobs({ state: 'failed' });
   await expect.poll(listed).toEqual([
     ['b', 'completed', 1],
