@@ -11,6 +11,8 @@ const UNKNOWN_EVERY = 2;
 const KNOWN_EVERY = 32;
 /** One execution counts as at most so many times the mean; the first one of a model is no measure and does not count. */
 const OUTLIER_MAX = 4;
+/** A mean below this counts as this much: of a mean of nothing every execution would be an outlier for ever. */
+const US_MIN = 1;
 
 /**
  * How many rows a batch may be filled up with that somebody waits for, by how the model's time grew with its rows: the
@@ -45,7 +47,7 @@ export function createFillRule(): FillRule {
         isFirst = false;
         return;
       }
-      const us = count === 0 ? runUs : Math.min(runUs, OUTLIER_MAX * meanUs);
+      const us = count === 0 ? runUs : Math.min(runUs, OUTLIER_MAX * Math.max(meanUs, US_MIN));
       count = Math.min(count + 1, MEMORY);
       const share = 1 / count;
       const rowsOff = rows - meanRows;
