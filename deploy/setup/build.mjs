@@ -14,15 +14,7 @@ const BUNDLER = join(ROOT, 'packages', 'cli', 'bundle.mjs');
  */
 export async function ensureBuild() {
   const folders = packageFolders();
-  const isSource = (file) => !file.endsWith('.test.ts');
-  const files = [
-    join(ROOT, 'tsconfig.base.json'),
-    join(ROOT, 'tsconfig.json'),
-    ...folders.flatMap((folder) => [join(folder, 'package.json'), join(folder, 'tsconfig.json')]),
-    ...folders.flatMap((folder) => filesBelow(join(folder, 'src'), isSource)),
-    ...folders.flatMap((folder) => filesBelow(join(folder, 'assets'))),
-    BUNDLER,
-  ].filter(existsSync);
+  const files = buildInputs();
   const lockfile = readFileSync(join(ROOT, 'pnpm-lock.yaml'), 'utf8');
   const key = hashOf({ texts: [lockfile], files });
   const outputs = folders.filter((folder) => existsSync(join(folder, 'src'))).map((folder) => join(folder, 'dist'));
@@ -33,6 +25,20 @@ export async function ensureBuild() {
     await build(process.execPath, [BUNDLER], 'the bundler says above what it could not do');
   });
   writeStamp('build', key);
+}
+
+/** All files of which the build is made, none of which it makes. */
+export function buildInputs() {
+  const folders = packageFolders();
+  const isSource = (file) => !file.endsWith('.test.ts');
+  return [
+    join(ROOT, 'tsconfig.base.json'),
+    join(ROOT, 'tsconfig.json'),
+    ...folders.flatMap((folder) => [join(folder, 'package.json'), join(folder, 'tsconfig.json')]),
+    ...folders.flatMap((folder) => filesBelow(join(folder, 'src'), isSource)),
+    ...filesBelow(join(ROOT, 'packages', 'gateway', 'assets')),
+    BUNDLER,
+  ].filter(existsSync);
 }
 
 async function build(program, args, fix) {

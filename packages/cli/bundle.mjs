@@ -1,4 +1,4 @@
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,8 +15,8 @@ const EXTERNAL = ['onnxruntime-node', 'msgpackr-extract', /^@bull-board\//, /^@v
 /** Threads and processes are started from the file beside the one that starts them, under these names. */
 const STARTED = ['instance-thread', 'instance-process', 'orphan-guard'];
 
-rmSync(here('bundle'), { recursive: true, force: true });
 rmSync(here('assets'), { recursive: true, force: true });
+rmSync(here('bundle.new'), { recursive: true, force: true });
 cpSync(here('../gateway/assets'), here('assets'), { recursive: true });
 const bundle = await rolldown({
   input: {
@@ -27,7 +27,7 @@ const bundle = await rolldown({
   external: EXTERNAL,
 });
 // All in one folder: files beside a module are found from any of them.
-const { output } = await bundle.write({ dir: here('bundle'), format: 'esm', chunkFileNames: '[name]-[hash].js' });
+const { output } = await bundle.write({ dir: here('bundle.new'), format: 'esm', chunkFileNames: '[name]-[hash].js' });
 await bundle.close();
 
 const { dependencies } = JSON.parse(readFileSync(here('package.json'), 'utf8'));
@@ -45,7 +45,10 @@ const packages = new Set(
     moduleIds.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id) ?? []),
   ),
 );
-writeFileSync(here('bundle/LICENSES.txt'), [...packages].sort().map(licenceOf).join('\n'));
+writeFileSync(here('bundle.new/LICENSES.txt'), [...packages].sort().map(licenceOf).join('\n'));
+// All at once: a command may be started meanwhile.
+rmSync(here('bundle'), { recursive: true, force: true });
+renameSync(here('bundle.new'), here('bundle'));
 
 /** What goes with the code of a package wherever it goes. */
 function licenceOf(folder) {
