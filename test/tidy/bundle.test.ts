@@ -19,10 +19,12 @@ test.runIf(existsSync(COMMAND_BUNDLE)).each(Object.keys(manifest.dependencies))(
 test('nothing that the build makes is among the files of which it is made, so a second one has nothing to do', () => {
   const inputs = buildInputs();
   expect(inputs.length).toBeGreaterThan(100);
-  const { stdout } = spawnSync('git', ['check-ignore', '--stdin'], {
+  const { status, stdout } = spawnSync('git', ['check-ignore', '--stdin'], {
     cwd: ROOT,
     input: inputs.join('\n'),
     encoding: 'utf8',
   });
   expect(stdout).toBe('');
+  // Git has looked, and found none.
+  expect(status).toBe(1);
 });

@@ -4,7 +4,8 @@ import { type CallOptions, type Http, sleep } from './http.ts';
 import type { InferResult } from './infer.ts';
 import { jobResult } from './job-data.ts';
 import { isObject, objectOf, parseJson } from './json.ts';
-import { RETRY_DEFAULTS } from './retry.ts';
+import { withQuery } from './paths.ts';
+import { backOffMs, RETRY_DEFAULTS } from './retry.ts';
 
 /** What became of a line. */
 export interface BatchResult {
@@ -25,8 +26,6 @@ export interface ResultsOptions extends CallOptions {
   readonly limit?: number;
 }
 
-const NEVER = new AbortController().signal;
-
 /** Where the connection ends before, it goes on behind the last line that came. */
 export async function* batchResults(
   http: Http,
@@ -34,14 +33,10 @@ export async function* batchResults(
   options: ResultsOptions,
 ): AsyncGenerator<BatchResult, void, void> {
   const { signal, timeoutMs, retry, status } = options;
-  const { attempts, delayMs, delayMsMax } = { ...RETRY_DEFAULTS, ...retry };
+  const pauses = { ...RETRY_DEFAULTS, ...retry };
   let { after, limit } = options;
   for (let broken = 0; ; broken++) {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries({ status, after, limit })) {
-      if (value !== undefined) query.set(name, String(value));
-    }
-    const asked = query.size === 0 ? path : `${path}?${query}`;
+    const asked = withQuery(path, { status, after, limit });
     const { body } = await http.open({ signal, timeoutMs, retry, method: 'GET', path: asked, repeatable: 'always' });
     let cause: unknown;
     try {
@@ -58,10 +53,10 @@ export async function* batchResults(
       cause = thrown;
     }
     if (limit === 0) return;
-    if (broken >= attempts) {
+    if (broken >= pauses.attempts) {
       throw new NereidError('UNAVAILABLE', `the results of ${path} break off`, { reason: 'connection', cause });
     }
-    await sleep(Math.min(delayMs * 2 ** broken, delayMsMax), signal ?? NEVER);
+    await sleep(backOffMs(broken, pauses), signal);
   }
 }
 

@@ -5,6 +5,7 @@ import { modelPath } from './generate.ts';
 import type { Call, CallOptions, Http } from './http.ts';
 import { idInPath } from './job.ts';
 import { isObject, objectOf } from './json.ts';
+import { eachOf, unlessStatus, withQuery } from './paths.ts';
 import { patiently } from './patiently.ts';
 
 export type BatchState = 'waiting' | 'running' | 'completed' | 'cancelled' | 'expired' | 'failed';
@@ -48,8 +49,8 @@ export interface BatchPage {
 export interface Batches {
   /**
    * The batch, once the server will not lose it. Where the server refuses it with 429 it is sent again, unless it is a
-   * stream or comes asynchronously; `timeoutMs` bounds the upload. What is
-   * iterated is left in any case, and what it throws is thrown.
+   * stream or comes asynchronously; `timeoutMs` bounds the upload. What is iterated is left in any case, and what it
+   * throws is thrown.
    */
   submit(model: string, file: BatchFile, options?: BatchOptions): Promise<Batch>;
   get(id: string, options?: CallOptions): Promise<Batch>;
@@ -76,10 +77,7 @@ export function createBatches(http: Http): Batches {
   const drop = (id: string, only: 'cancel' | 'remove', options: CallOptions) =>
     http.call({ ...options, method: 'DELETE', path: `${batchPath(id)}?only=${only}`, repeatable: 'always' });
   const page: Batches['page'] = async (model, after, { limit, ...options } = {}) => {
-    const query = new URLSearchParams();
-    if (after !== undefined) query.set('after', after);
-    if (limit !== undefined) query.set('limit', String(limit));
-    const path = `${modelPath(model)}/batches${query.size === 0 ? '' : `?${query}`}`;
+    const path = withQuery(`${modelPath(model)}/batches`, { after, limit });
     const answer = objectOf(
       await http.json({ ...options, method: 'GET', path, repeatable: 'always' }),
       'page of batches',
@@ -129,29 +127,18 @@ export function createBatches(http: Http): Batches {
       }),
     results: (id, options = {}) => batchResults(http, `${batchPath(id)}/results`, options),
     async cancel(id, options = {}) {
-      try {
-        await drop(id, 'cancel', options);
-      } catch (thrown) {
-        if (!hasStatus(thrown, CONFLICT)) throw thrown;
-      }
+      await unlessStatus(CONFLICT, drop(id, 'cancel', options));
       return get(id, options);
     },
     async remove(id, options = {}) {
-      try {
-        await drop(id, 'remove', options);
-      } catch (thrown) {
-        // Perhaps by the first of two attempts.
-        if (!hasStatus(thrown, NOT_THERE)) throw thrown;
-      }
+      // Perhaps by the first of two attempts.
+      await unlessStatus(NOT_THERE, drop(id, 'remove', options));
     },
-    async *list(model, options = {}) {
-      let after: string | undefined;
-      do {
+    list: (model, options = {}) =>
+      eachOf(async (after) => {
         const { batches, next } = await page(model, after, options);
-        yield* batches;
-        after = next;
-      } while (after !== undefined);
-    },
+        return { found: batches, next };
+      }),
     page,
   };
 }
@@ -165,8 +152,4 @@ function batchOf(value: unknown): Batch {
   if (isObject(value) && typeof value.id === 'string' && typeof value.state === 'string')
     return value as unknown as Batch;
   throw new NereidError('INTERNAL', "the server's answer is no batch");
-}
-
-function hasStatus(thrown: unknown, status: number): boolean {
-  return thrown instanceof NereidError && thrown.status === status;
 }

@@ -3,6 +3,7 @@ import type { CallOptions, Http } from './http.ts';
 import { idInPath, type Job, jobOf } from './job.ts';
 import { type JobDataOptions, type JobInput, jobData } from './job-data.ts';
 import { isObject, jsonText, objectOf } from './json.ts';
+import { eachOf, withQuery } from './paths.ts';
 
 /** A job that failed for good (docs/dead-letters.md). */
 export interface DeadLetter {
@@ -53,25 +54,18 @@ const PATH = '/nereid/v1/deadletters';
 
 export function createDeadLetters(http: Http): DeadLetters {
   const page: DeadLetters['page'] = async (filter = {}, after = undefined, options = {}) => {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries({ ...filter, after })) {
-      if (value !== undefined) query.set(name, String(value));
-    }
-    const path = query.size === 0 ? PATH : `${PATH}?${query}`;
+    const path = withQuery(PATH, { ...filter, after });
     const answer = objectOf(await http.json({ ...options, method: 'GET', path, repeatable: 'always' }), 'dead letters');
     const letters = Array.isArray(answer.deadletters) ? (answer.deadletters as readonly DeadLetter[]) : [];
     return typeof answer.next === 'string' ? { letters, next: answer.next } : { letters };
   };
 
   return {
-    async *list(filter = {}, options = {}) {
-      let after: string | undefined;
-      do {
+    list: (filter = {}, options = {}) =>
+      eachOf(async (after) => {
         const { letters, next } = await page(filter, after, options);
-        yield* letters;
-        after = next;
-      } while (after !== undefined);
-    },
+        return { found: letters, next };
+      }),
     page,
     async get(id, options = {}) {
       return (await http.json({

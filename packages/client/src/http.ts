@@ -159,17 +159,17 @@ function limitOf(signal: AbortSignal | undefined, timeoutMs: number): Limit {
 }
 
 /** Rejects as soon as the signal is aborted. */
-export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const end = (settle: () => void) => {
       clearTimeout(timer);
-      signal.removeEventListener('abort', left);
+      signal?.removeEventListener('abort', left);
       settle();
     };
-    const left = () => end(() => reject(signal.reason));
+    const left = () => end(() => reject(signal?.reason));
     const timer = setTimeout(() => end(resolve), ms);
-    if (signal.aborted) left();
-    else signal.addEventListener('abort', left);
+    if (signal?.aborted) left();
+    else signal?.addEventListener('abort', left);
   });
 }
 

@@ -5,6 +5,7 @@ import type { CallOptions, Http } from './http.ts';
 import { decodeAnswer, encodeRequest, HEADER_LENGTH, type InferInput, type InferResult } from './infer.ts';
 import { isOver, type Job, type JobState, type JobWishes, jobOf, jobPath, wishHeaders } from './job.ts';
 import { objectOf } from './json.ts';
+import { eachOf, unlessStatus, withQuery } from './paths.ts';
 import { patiently } from './patiently.ts';
 import { randomId } from './random-id.ts';
 import { type JobEvent, watchJob } from './watch-job.ts';
@@ -81,11 +82,7 @@ export function createJobs(http: Http, blobs: Pick<Blobs, 'get'>): Jobs {
   const drop = (id: string, only: 'cancel' | 'remove', options: CallOptions) =>
     http.call({ ...options, method: 'DELETE', path: `${jobPath(id)}?only=${only}`, repeatable: 'always' });
   const page = async (filter: JobFilter, after: string | undefined, options: CallOptions): Promise<JobPage> => {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries({ ...filter, after })) {
-      if (value !== undefined) query.set(name, String(value));
-    }
-    const path = query.size === 0 ? '/v2/jobs' : `/v2/jobs?${query}`;
+    const path = withQuery('/v2/jobs', { ...filter, after });
     const { jobs, next } = objectOf(
       await http.json({ ...options, method: 'GET', path, repeatable: 'always' }),
       'page of jobs',
@@ -135,43 +132,28 @@ export function createJobs(http: Http, blobs: Pick<Blobs, 'get'>): Jobs {
       }),
     watch: (id, options = {}) => watchJob(http, blobs, id, options),
     async cancel(id, options = {}) {
-      try {
-        await drop(id, 'cancel', options);
-      } catch (thrown) {
-        if (!hasStatus(thrown, CONFLICT)) throw thrown;
-      }
+      await unlessStatus(CONFLICT, drop(id, 'cancel', options));
       return get(id, options);
     },
     async remove(id, options = {}) {
-      try {
-        await drop(id, 'remove', options);
-      } catch (thrown) {
-        // Perhaps by the first of two attempts.
-        if (!hasStatus(thrown, NOT_THERE)) throw thrown;
-      }
+      // Perhaps by the first of two attempts.
+      await unlessStatus(NOT_THERE, drop(id, 'remove', options));
     },
     retry: async (id, options = {}) => jobOf(await post(id, 'retry', options)),
     async resendWebhook(id, options = {}) {
       await post(id, 'webhook', options);
     },
-    async *list(filter = {}, options = {}) {
-      let after: string | undefined;
-      do {
+    list: (filter = {}, options = {}) =>
+      eachOf(async (after) => {
         const { jobs, next } = await page(filter, after, options);
-        yield* jobs;
-        after = next;
-      } while (after !== undefined);
-    },
+        return { found: jobs, next };
+      }),
     page: (filter = {}, after = undefined, options = {}) => page(filter, after, options),
     async queue(model, options = {}) {
       const path = `${modelPath(model)}/jobs/queue`;
       return (await http.json({ ...options, method: 'GET', path, repeatable: 'always' })) as JobQueue;
     },
   };
-}
-
-function hasStatus(thrown: unknown, status: number): boolean {
-  return thrown instanceof NereidError && thrown.status === status;
 }
 
 function callOptions({ signal, timeoutMs, retry }: CallOptions): CallOptions {

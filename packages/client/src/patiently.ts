@@ -6,7 +6,6 @@ const WAIT_MS = 30_000;
 const CALL_SLACK_MS = 30_000;
 /** Between two looks where the server does not wait. */
 const LOOK_MS = 1_000;
-const NEVER = new AbortController().signal;
 
 /** Asks until there is something to give, or the time is over, which `what` is then said not to be over in. */
 export async function patiently<T>(
@@ -25,6 +24,6 @@ export async function patiently<T>(
       throw new NereidError('UNAVAILABLE', `${what} is not over after ${timeoutMs} ms`, { reason: 'timeout' });
     }
     // One that stops answers at once.
-    if (nowMs - begunMs < waitMs) await sleep(Math.min(LOOK_MS, endMs - nowMs), signal ?? NEVER);
+    if (nowMs - begunMs < waitMs) await sleep(Math.min(LOOK_MS, endMs - nowMs), signal);
   }
 }

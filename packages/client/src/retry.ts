@@ -41,11 +41,16 @@ export interface Failure {
 export function retryDelayMs(failure: Failure, retry: Required<RetryOptions>): number | undefined {
   const { error, attempts, repeatable, leftMs, random } = failure;
   if (attempts >= retry.attempts || !mayRepeat(error, repeatable)) return undefined;
-  const ownMs = Math.min(retry.delayMs * 2 ** (attempts - 1), retry.delayMsMax);
+  const ownMs = backOffMs(attempts - 1, retry);
   const waitMs =
     error.retryAfterMs === undefined ? (ownMs * (1 + random)) / 2 : error.retryAfterMs + retry.delayMs * random;
   if (error.retryAfterMs !== undefined && error.retryAfterMs > retry.delayMsMax) return undefined;
   return waitMs < leftMs ? waitMs : undefined;
+}
+
+/** The pause after so many that were in vain before, in milliseconds. */
+export function backOffMs(before: number, { delayMs, delayMsMax }: Required<RetryOptions>): number {
+  return Math.min(delayMs * 2 ** before, delayMsMax);
 }
 
 function mayRepeat({ status, reason }: NereidError, repeatable: Repeatable): boolean {

@@ -5,7 +5,7 @@ import type { InferResult } from './infer.ts';
 import { jobPath } from './job.ts';
 import { jobResult } from './job-data.ts';
 import { isObject, parseJson } from './json.ts';
-import { RETRY_DEFAULTS } from './retry.ts';
+import { backOffMs, RETRY_DEFAULTS } from './retry.ts';
 import { type ServerEvent, serverEvents } from './server-events.ts';
 
 /** What happened to a job; `id` continues from there with `lastEventId`. */
@@ -33,7 +33,7 @@ export async function* watchJob(
   options: CallOptions & { readonly lastEventId?: string },
 ): AsyncGenerator<JobEvent, void, void> {
   const { signal, timeoutMs, retry } = options;
-  const { attempts, delayMs, delayMsMax } = { ...RETRY_DEFAULTS, ...retry };
+  const pauses = { ...RETRY_DEFAULTS, ...retry };
   let last = options.lastEventId ?? '';
   for (let broken = 0; ; broken++) {
     const { body, status } = await http.open({
@@ -58,10 +58,10 @@ export async function* watchJob(
       if (signal?.aborted === true || thrown instanceof NereidError) throw thrown;
       cause = thrown;
     }
-    if (broken >= attempts) {
+    if (broken >= pauses.attempts) {
       throw new NereidError('UNAVAILABLE', `the events of job '${id}' break off`, { reason: 'connection', cause });
     }
-    await sleep(Math.min(delayMs * 2 ** broken, delayMsMax), signal ?? new AbortController().signal);
+    await sleep(backOffMs(broken, pauses), signal);
   }
 }
 

@@ -133,12 +133,9 @@ function done(record: BulkRecord | undefined): Result<BulkRecord> | undefined {
   return record && { ok: true, value: record };
 }
 
-function wrongState({ id, state }: BulkRecord): ErrorInfo {
-  const why =
-    state === 'waiting' || state === 'running'
-      ? 'only one that is over is removed; cancel it'
-      : 'there is nothing to cancel';
-  return { code: 'INVALID_ARG', message: `batch '${id}' is ${state}: ${why}`, field: 'state' };
+function wrongState(record: BulkRecord): ErrorInfo {
+  const why = isOver(record) ? 'there is nothing to cancel' : 'only one that is over is removed; cancel it';
+  return { code: 'INVALID_ARG', message: `batch '${record.id}' is ${record.state}: ${why}`, field: 'state' };
 }
 
 function unsupported(message: string, field?: string): ErrorInfo {

@@ -1,5 +1,5 @@
 import { checkJob, type ModelRecord } from '@nereid/config';
-import { blobRefs, decodeJobData, type ErrorInfo, isJobCancelled, isJsonObject, NereidError } from '@nereid/protocol';
+import { blobRefs, decodeJobData, isJobCancelled, isJsonObject, NereidError, thrownError } from '@nereid/protocol';
 import {
   type DeadLetter,
   type Directory,
@@ -61,11 +61,15 @@ export function createJobLetters({ queues, directory, model: modelOf }: JobLette
     const blobs = await queues.payloads.read(isJsonObject(data) ? blobRefs(data.inputs) : []);
     const decoded = decodeJobData(data, { modelName: model, limits: STORED_LIMITS, blobs });
     const known = modelOf(model, decoded.request.modelVersion);
-    if (!known.ok) throw thrown(known.error);
+    if (!known.ok) throw thrownError(known.error);
     const error = checkJob(known.signature, decoded.request);
-    if (error !== null) throw thrown({ ...error, field: error.field ?? 'data' });
+    if (error !== null) throw thrownError({ ...error, field: error.field ?? 'data' });
     if (!isJobCancelled(data)) return;
-    throw thrown({ code: 'INVALID_ARG', message: "leave 'cancelled' out: the job would not run", field: 'cancelled' });
+    throw thrownError({
+      code: 'INVALID_ARG',
+      message: "leave 'cancelled' out: the job would not run",
+      field: 'cancelled',
+    });
   };
 
   /** What its data name is to be there for the run to come. */
@@ -132,8 +136,4 @@ function readPosition(text: string): { readonly model: string; readonly id: stri
   throw new NereidError('INVALID_ARG', `after must be the 'next' of an earlier answer, got: ${text}`, {
     field: 'after',
   });
-}
-
-function thrown({ code, message, ...more }: ErrorInfo): NereidError {
-  return new NereidError(code, message, more);
 }

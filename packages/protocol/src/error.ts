@@ -105,6 +105,11 @@ export class NereidError extends Error implements ErrorInfo {
   }
 }
 
+/** What is thrown of an error that was given back. */
+export function thrownError({ code, message, ...detail }: ErrorInfo): NereidError {
+  return new NereidError(code, message, detail);
+}
+
 /** Any thrown value as an ErrorInfo; what is not a NereidError becomes `fallback`. */
 export function errorInfo(thrown: unknown, fallback: ErrorCode = 'INTERNAL'): ErrorInfo {
   if (thrown instanceof NereidError) {

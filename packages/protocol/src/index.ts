@@ -22,6 +22,7 @@ export {
   type FailureReason,
   httpStatus,
   NereidError,
+  thrownError,
   thrownText,
 } from './error.ts';
 export { errorReasonsMarkdown, errorTableMarkdown } from './error-table.ts';

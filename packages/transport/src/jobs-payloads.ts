@@ -90,32 +90,36 @@ export function createJobPayloads({ connection, keys, ask, safe }: JobPayloadsPa
     if (own.length > 0) await on((client) => Promise.all(own.map((ref) => command(client, keys.payload(ref)))));
   };
 
+  const write: JobPayloads['write'] = async (blobs, ttlS) => {
+    await on((client) =>
+      Promise.all(
+        Array.from(blobs, ([ref, data]) => {
+          const value = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+          const key = keys.payload(ref);
+          return ttlS === undefined ? client.set(key, value) : client.set(key, value, 'EX', ttlS);
+        }),
+      ),
+    );
+  };
+
+  const ensure: JobPayloads['ensure'] = async (client, blobs, ttlS) => {
+    const found = await Promise.all(Array.from(blobs.keys(), (ref) => client.exists(keys.payload(ref))));
+    if (found.includes(0)) await write(blobs, ttlS);
+  };
+
   return {
     inputRef: (model, id, index) => `${publicJobId(model, id)}.i${index}`,
     outputRef: (model, id, index) =>
       `${publicJobId(model, id)}.o${index}.${randomBytes(UNIQUE_BYTES).toString('base64url')}`,
-    async write(blobs, ttlS) {
-      await on((client) =>
-        Promise.all(
-          Array.from(blobs, ([ref, data]) => {
-            const value = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-            const key = keys.payload(ref);
-            return ttlS === undefined ? client.set(key, value) : client.set(key, value, 'EX', ttlS);
-          }),
-        ),
-      );
-    },
+    write,
     async put(data, ttlS, nowMs) {
       const ref = `${PUT}${newJobId(nowMs)}`;
       const blobs = new Map([[ref, data]]);
-      await this.write(blobs, ttlS);
-      await safe.ask(() => this.ensure(safe.client(), blobs, ttlS));
+      await write(blobs, ttlS);
+      await safe.ask(() => ensure(safe.client(), blobs, ttlS));
       return ref;
     },
-    async ensure(client, blobs, ttlS) {
-      const found = await Promise.all(Array.from(blobs.keys(), (ref) => client.exists(keys.payload(ref))));
-      if (found.includes(0)) await this.write(blobs, ttlS);
-    },
+    ensure,
     read: (refs) => fetchAll(refs, (client, ref) => client.getBuffer(keys.payload(ref))),
     async open(ref) {
       const key = keys.payload(ref);

@@ -1,4 +1,4 @@
-import { type ErrorInfo, errorInfo, NereidError } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, NereidError, thrownError } from '@nereid/protocol';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { BullBoard } from '../bull-board.ts';
 import { isAdmin } from './admin-calls.ts';
@@ -46,7 +46,7 @@ function serve(
   const account = context.openBytes(request.raw.socket, reply.raw);
   const take = (body: Body) => {
     const answer = async () => {
-      if (!body.ok) throw thrownFrom(body.error);
+      if (!body.ok) throw thrownError(body.error);
       const headers = request.headers as Readonly<Record<string, string | undefined>>;
       const query = request.query as Readonly<Record<string, unknown>>;
       const asked = {
@@ -92,8 +92,4 @@ function json(bytes: Uint8Array): unknown {
   } catch {
     throw new NereidError('INVALID_ARG', 'the body is no JSON', { field: 'body' });
   }
-}
-
-function thrownFrom({ code, message, ...more }: ErrorInfo): NereidError {
-  return new NereidError(code, message, more);
 }

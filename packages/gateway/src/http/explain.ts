@@ -1,4 +1,4 @@
-import { type ErrorInfo, type ExplainedJson, errorInfo, NereidError } from '@nereid/protocol';
+import { type ExplainedJson, errorInfo, NereidError, thrownError } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { explainedJob, type StoredRuns } from '../explained-job.ts';
 import { explainedRequests } from '../explained-requests.ts';
@@ -32,7 +32,7 @@ async function answer(gateway: Gateway, jobs: Jobs | undefined, request: Fastify
   const about = idOf(request);
   const limit = limitOf((request.query as { readonly limit?: unknown }).limit);
   const [known, stored] = await Promise.all([gateway.explain.of(about, limit), storedRuns(jobs, about)]);
-  if (!known.ok) throw thrownFrom(known.error);
+  if (!known.ok) throw thrownError(known.error);
   const explained = explainedRequests(known.value, stored?.runs ?? [], limit);
   const { unanswered } = known.value;
   if (explained.requests.length === 0 && stored === undefined) throw unknown(about, unanswered);
@@ -79,8 +79,4 @@ function unknown(about: string, unanswered: readonly string[]): NereidError {
     'the id of its job or of its trace. Only the last requests are remembered (explained_requests_max in ' +
     `docs/limits.md), and none of before its gateway's or its coordinator's start${silent}`;
   return new NereidError('NOT_FOUND', text, { field: 'id' });
-}
-
-function thrownFrom({ code, message, ...more }: ErrorInfo): NereidError {
-  return new NereidError(code, message, more);
 }
