@@ -1,4 +1,12 @@
-import { cachesAnswers, closesEarly, type ModelRecord, type ModelSignature, modelSignature } from '@nereid/config';
+import {
+  cachesAnswers,
+  checkEnsembleModels,
+  closesEarly,
+  ensembleReadiness,
+  type ModelRecord,
+  type ModelSignature,
+  modelSignature,
+} from '@nereid/config';
 import {
   type ErrorInfo,
   INT64_MAX,
@@ -80,6 +88,10 @@ export function createModelLookups(
 
   const ready = (name: string, version: string) => find(name, version).ok && directory.owner(name) !== undefined;
 
+  /** An ensemble's owner is about to serve it. */
+  const hasItsModels = ({ config }: ModelRecord) =>
+    (ensembleReadiness(config, records.find) ?? checkEnsembleModels(config, records.find)) === undefined;
+
   return {
     find,
     ready,
@@ -91,8 +103,8 @@ export function createModelLookups(
         .toSorted((a, b) => (a.record.name < b.record.name ? -1 : 1)),
     allReady: () =>
       directory.records().every((record) => {
-        // What an ensemble waits for counts with its models alone, as in Triton.
-        if (record.awaitsModels === true) return true;
+        // What an ensemble waits for counts with its models alone, as in Triton; it waits for nothing once they are right.
+        if (record.awaitsModels === true) return !hasItsModels(record);
         // No version at all: none of the policy's folders exists, which is a failed load.
         const settled = record.versions.length > 0 && record.versions.every(isReadyOrUnloaded);
         return settled && (viewOf(record).readyVersions.length === 0 || directory.owner(record.name) !== undefined);

@@ -103,6 +103,27 @@ describe('readiness', () => {
     expect(lenient.gateway.ready()).toBe(true);
   });
 
+  /** An ensemble over the model "other", which is FP32. */
+  const ensemble = (datatype: string) => `
+    name: "e" platform: "ensemble"
+    input [ { name: "INPUT" data_type: TYPE_${datatype} dims: [ -1 ] } ]
+    output [ { name: "OUTPUT" data_type: TYPE_${datatype} dims: [ -1 ] } ]
+    ensemble_scheduling { step [ {
+      model_name: "other" model_version: -1
+      input_map { key: "INPUT" value: "INPUT" } output_map { key: "OUTPUT" value: "OUTPUT" }
+    } ] }`;
+
+  it.each<readonly [string, string, VersionRecord, boolean]>([
+    ['its model is unloaded', 'FP32', version('1', 'UNAVAILABLE', 'unloaded'), true],
+    ['its model has other tensors', 'INT32', readyVersion('1'), true],
+    ['its model is there, so that it is about to be served', 'FP32', readyVersion('1'), false],
+  ])('of an ensemble that waits for its model: %s', async (_name, datatype, state, ready) => {
+    const waiting = modelRecord(ensemble(datatype), [version('1', 'UNAVAILABLE', 'not yet')]);
+    const models = [modelRecord(identity('other', 'FP32'), [state]), { ...waiting, awaitsModels: true }];
+    const { gateway } = await gatewayFixture({ models });
+    expect(gateway.ready()).toBe(ready);
+  });
+
   it('needs an owner for each model that serves', async () => {
     const { gateway, directory } = await gatewayFixture();
     await directory.release('simple', 'co-1');
