@@ -3,6 +3,7 @@ import {
   metricsAddress,
   type Options,
   readCacheConfig,
+  readJournalConfig,
   readTraceConfig,
   resourceLimits,
 } from '@nereid/config';
@@ -69,6 +70,7 @@ export function serverOptions(
   // Checked with the other options.
   const traces = readTraceConfig(options, env);
   const cache = readCacheConfig(options, env);
+  const journal = readJournalConfig(options);
   return {
     id: options.id,
     modelRepositories: options.modelRepository,
@@ -83,6 +85,7 @@ export function serverOptions(
     rateLimit: options.rateLimit,
     rateLimitResources: resourceLimits(options.rateLimitResource),
     ...(cache.ok && cache.value !== undefined ? { cache: cache.value } : {}),
+    ...(journal.ok ? { journal: journal.value } : {}),
     backendConfig: backendSettings(options.backendConfig),
     ...(options.redisUrl === '' ? { privateRedis: { dataDirectory: options.dataDir, searchPath } } : { redis }),
     jobPrefix: options.jobPrefix,

@@ -15,6 +15,7 @@ import {
   ModelQueuePolicy_TimeoutAction as TimeoutAction,
 } from './gen/model_config_pb.ts';
 import { carrierSettings } from './instance-carrier.ts';
+import { checkJournal } from './journal-rule.ts';
 import { LIMITS } from './limits.ts';
 
 export interface CheckOptions {
@@ -73,6 +74,7 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
   carrierSettings(config);
   checkEagerBatch(config);
   checkBulk(config);
+  checkJournal(config, options.withoutTensors === true);
   checkJobBytesMax(config);
 }
 

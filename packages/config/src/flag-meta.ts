@@ -53,5 +53,7 @@ export const EVERY_ROLE: readonly FlagRole[] = ['gateway', 'coordinator', 'worke
 export const SERVE_ONLY: readonly FlagRole[] = [];
 export const WORKER: readonly FlagRole[] = ['worker'];
 export const JOB_ROLES: readonly FlagRole[] = ['gateway', 'coordinator'];
+/** Those that write recordings: workers what they run, gateways what comes as a file. */
+export const RECORDER_ROLES: readonly FlagRole[] = ['gateway', 'worker'];
 export const GATEWAY: readonly FlagRole[] = ['gateway'];
 export const MODEL_ROLES: readonly FlagRole[] = ['coordinator', 'worker'];

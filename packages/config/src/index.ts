@@ -16,6 +16,7 @@ export type { FlagRole } from './flag-meta.ts';
 export type { ModelConfig } from './gen/model_config_pb.ts';
 export * as pb from './gen/model_config_pb.ts';
 export { type CarrierKind, type CarrierSettings, carrierKind, carrierSettings } from './instance-carrier.ts';
+export { type JournalRule, journalRule, journalShare } from './journal-rule.ts';
 export { LIMITS, type LimitName, limitsMarkdown } from './limits.ts';
 export { decodeModelConfig, encodeModelConfig, modelConfigJson } from './model-config-json.ts';
 export type { ModelRecord, VersionRecord } from './model-record.ts';
@@ -48,6 +49,15 @@ export {
 export { GRPC_COMPRESSION_LEVELS, GRPC_DEFAULTS } from './options-grpc.ts';
 export { HOST_POLICY_FORM, type HostPolicy, readCores, readHostPolicies } from './options-hardware.ts';
 export { isWebhookSecret } from './options-jobs.ts';
+export {
+  JOURNAL_DEFAULTS,
+  JOURNAL_KEYS,
+  JOURNAL_LEAST,
+  type JournalConfig,
+  type JournalLimits,
+  journalConfig,
+  readJournalConfig,
+} from './options-journal.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
 export { type ResourceLimit, resourceLimits } from './options-rate.ts';
 export { readTraceConfig } from './options-trace.ts';

@@ -99,6 +99,8 @@ describe('forms of a flag', () => {
       allowEvictingRedis: false,
       timeScale: 1,
       blobDir: '/dev/shm',
+      journal: 'off',
+      journalConfig: [],
       lane: 'auto',
       dataDir: './.nereid',
       allowHttp: true,

@@ -23,6 +23,7 @@ import { grpcConflict, grpcOptions } from './options-grpc.ts';
 import { hardwareOptions } from './options-hardware.ts';
 import { httpConflict, httpOptions } from './options-http.ts';
 import { jobOptions } from './options-jobs.ts';
+import { journalOptions, readJournalConfig } from './options-journal.ts';
 import { loggingOptions } from './options-logging.ts';
 import { rateOptions } from './options-rate.ts';
 import { readTraceConfig, traceOptions } from './options-trace.ts';
@@ -170,6 +171,7 @@ export const optionsSchema = z.strictObject({
   }),
   ...rateOptions,
   ...cacheOptions,
+  ...journalOptions,
 
   redisUrl: z
     .string()
@@ -341,6 +343,8 @@ export function optionsConflict(options: Options, role?: FlagRole): string | und
   if (!traces.ok) return traces.error;
   const cache = readCacheConfig(options);
   if (!cache.ok) return cache.error;
+  const journal = readJournalConfig(options);
+  if (!journal.ok) return journal.error;
   if (role !== 'worker' && isClusterUrl(options.redisUrl) && !hasHashTag(options.jobPrefix)) {
     return `--job-prefix=${options.jobPrefix} has no hash tag, so that a Redis Cluster cannot keep a queue in one place: give e.g. --job-prefix='{bull-%m}'`;
   }

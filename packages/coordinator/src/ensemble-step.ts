@@ -26,7 +26,7 @@ export function stepRequest(
   keep: readonly string[],
 ): CarriedRequest {
   const sequenceStep = request.sequenceStep ?? number;
-  const { trace, background } = request;
+  const { trace, background, journal } = request;
   return {
     modelName: step.model,
     modelVersion: step.version,
@@ -42,6 +42,7 @@ export function stepRequest(
     requestedOutputs: step.outputs.map(({ name }) => name),
     ...(trace === undefined ? {} : { trace }),
     ...(background === true ? { background } : {}),
+    ...(journal === undefined ? {} : { journal }),
     inner: { keep, parent: { id, step: index } },
   };
 }

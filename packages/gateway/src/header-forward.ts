@@ -20,6 +20,7 @@ const RESERVED = new Set([
   'sequence_start',
   'sequence_end',
   'nereid_step',
+  'nereid_journal',
   'priority',
   'timeout',
   'headers',

@@ -225,6 +225,13 @@ describe('a generate body is refused', () => {
     expect(decode({ nereid_step: [1] }, [input('nereid_step', 'INT32', -1)]).inputs).toHaveLength(1);
   });
 
+  it.each([{ nereid_journal: 'on' }, { parameters: { nereid_journal: 'on' } }])(
+    '%j, since it is no boolean',
+    (body) => {
+      expect(failure(body)).toMatchObject({ code: 'INVALID_ARG', field: 'nereid_journal' });
+    },
+  );
+
   it('a shape that does not come out even, before what is wrong with the elements', () => {
     expect(failure({ VALUES: ['a', 'b'] }, [input('VALUES', 'INT32', 4)]).message).toMatch(
       /^The schema can not convert/,

@@ -46,6 +46,7 @@ const OPEN_OBJECT = 0x7b;
 const PARAMETERS = 'parameters';
 /** Of infer requests only; as a parameter of the model it would seem to number something. */
 const STEP = 'nereid_step';
+const JOURNAL = 'nereid_journal';
 const BRACKETS = [Buffer.from('['), Buffer.from(']')] as const;
 
 /** A tensor's place in the text, or a parameter's value. */
@@ -87,6 +88,7 @@ export function decodeGenerateRequest(body: Uint8Array, options: GenerateOptions
   const inputs: Tensor[] = [];
   const parameters: [string, ParameterValue][] = [];
   let elements = 0;
+  let journal: boolean | undefined;
   for (const member of members) {
     try {
       if ('input' in member) {
@@ -96,7 +98,8 @@ export function decodeGenerateRequest(body: Uint8Array, options: GenerateOptions
       } else {
         if (member.name === STEP)
           throw refused(`'${STEP}' numbers steps of sequences, which only infer asks for`, STEP);
-        parameters.push([member.name, parameterValue(member.name, member.value)]);
+        if (member.name === JOURNAL) journal = journalFlag(member.value);
+        else parameters.push([member.name, parameterValue(member.name, member.value)]);
       }
     } catch (thrown) {
       throw member.nested ? nestedError(thrown) : thrown;
@@ -104,6 +107,7 @@ export function decodeGenerateRequest(body: Uint8Array, options: GenerateOptions
   }
   return {
     ...REQUEST_DEFAULTS,
+    ...(journal === undefined ? {} : { journal }),
     modelName: options.modelName,
     modelVersion: options.modelVersion,
     id: ownText(id),
@@ -154,6 +158,11 @@ function readMembers(reading: Reading, nested: boolean): void {
 function nestedError(thrown: unknown): unknown {
   const { code, message, ...detail } = errorInfo(thrown);
   return new NereidError(code, `Converting keyword: '${PARAMETERS}': ${message}`, { ...detail, cause: thrown });
+}
+
+function journalFlag(value: JsonScalar): boolean {
+  if (typeof value === 'boolean') return value;
+  throw refused(`Unable to parse '${JOURNAL}': attempt to access JSON non-boolean as boolean`, JOURNAL);
 }
 
 function refused(message: string, field: string): NereidError {

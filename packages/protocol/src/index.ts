@@ -95,6 +95,13 @@ export { isJsonObject, type JsonObject } from './job-json.ts';
 export { isStreamProgress, readableOutputs } from './job-progress.ts';
 export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
 export { jobStep } from './job-step.ts';
+export {
+  decodeJournalFrame,
+  encodeStepFrame,
+  encodeTensorFrame,
+  JOURNAL_FRAME_VERSION,
+  type JournalFrame,
+} from './journal-frame.ts';
 export type { JsonScalar } from './json-reader.ts';
 export {
   firstKeeper,
@@ -155,6 +162,17 @@ export type {
   ListedMessage,
   ListMessage,
 } from './question-messages.ts';
+export {
+  RECORDING_STATES,
+  type RecordedAnswer,
+  type RecordedRequest,
+  type RecordedStep,
+  type RecordedTensor,
+  type Recording,
+  type RecordingKind,
+  type RecordingState,
+  type StepEffect,
+} from './recorded.ts';
 export { isRefused, refusedExecution } from './refused-execution.ts';
 export {
   ANSWER_REFUSED,

@@ -40,6 +40,8 @@ export interface InferInput {
   readonly priority?: number | bigint;
   /** How long it may wait in the queue, in microseconds; 0, the default, for what the model's queue policy says. */
   readonly timeoutUs?: number | bigint;
+  /** Whether it is recorded, with its sequence where it begins one (docs/replay.md); what the model's config says without it. */
+  readonly journal?: boolean;
   /** Custom parameters for the model; bigint is an integer, number a double. */
   readonly parameters?: Parameters;
 }
@@ -72,6 +74,7 @@ export function inferRequest(input: InferInput): InferRequest {
   return {
     ...REQUEST_DEFAULTS,
     ...(input.sequence === undefined ? {} : sequenceOf(input.sequence)),
+    ...(input.journal === undefined ? {} : { journal: flag('journal', input.journal) }),
     modelName: text('model', input.model),
     modelVersion: text('version', input.version ?? ''),
     id: text('id', input.id ?? ''),
@@ -102,14 +105,18 @@ function sequenceOf(sequence: SequenceInput): StepMembers {
     typeof correlationId === 'string' ||
     (typeof correlationId === 'bigint' && correlationId >= 0n && correlationId <= UINT64_MAX);
   if (!isId) throw wrong('sequence.id', 'a whole number from 1 to 2^64 - 1, or a string');
-  const members = { correlationId, sequenceStart: flag('start', start), sequenceEnd: flag('end', end) };
+  const members = {
+    correlationId,
+    sequenceStart: flag('sequence.start', start),
+    sequenceEnd: flag('sequence.end', end),
+  };
   if (step === undefined) return members;
   if (!Number.isSafeInteger(step) || step < 0) throw wrong('sequence.step', 'a whole number from 0');
   return { ...members, sequenceStep: step };
 }
 
 function flag(name: string, value: unknown): boolean {
-  if (typeof value !== 'boolean') throw wrong(`sequence.${name}`, `a boolean, got ${typeof value}`);
+  if (typeof value !== 'boolean') throw wrong(name, `a boolean, got ${typeof value}`);
   return value;
 }
 

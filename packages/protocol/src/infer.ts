@@ -22,6 +22,10 @@ export interface InferRequest<T = Tensor> {
   readonly priority: bigint;
   /** Queue timeout override in microseconds, 0n for none. */
   readonly timeoutUs: bigint;
+  /** `nereid_journal`: whether it is recorded, with its sequence where it begins one; absent for what the model's config says. */
+  readonly journal?: boolean;
+  /** The correlation id that its model sees, where that is not its own: a replayed sequence has its own and shows the recorded one. Absent in what comes by a door. */
+  readonly shownId?: bigint | string;
   /** Custom parameters for the model, without those that the fields above hold. */
   readonly parameters: Parameters;
   readonly inputs: readonly T[];
@@ -62,6 +66,20 @@ export const REQUEST_DEFAULTS: Omit<InferRequest, 'modelName' | 'inputs'> = {
   parameters: {},
   requestedOutputs: [],
 };
+
+/** The request with the parameters of ours that it has; most have none and stay as they are. */
+export function withOwnParameters(
+  request: InferRequest,
+  sequenceStep: number | undefined,
+  journal: boolean | undefined,
+): InferRequest {
+  if (sequenceStep === undefined && journal === undefined) return request;
+  return {
+    ...request,
+    ...(sequenceStep === undefined ? {} : { sequenceStep }),
+    ...(journal === undefined ? {} : { journal }),
+  };
+}
 
 export interface InferResponse<T = Tensor> {
   readonly modelName: string;

@@ -71,6 +71,8 @@ const request: fc.Arbitrary<CarriedRequest> = fc.record(
     trace: text,
     inner: fc.record({ keep: names, parent: fc.record({ id: text, step: fc.integer() }) }),
     background: fc.constant(true),
+    journal: fc.boolean(),
+    shownId: fc.oneof(uint64, text),
   },
   { requiredKeys: Object.keys(REQUEST_FIELDS) as (keyof typeof REQUEST_FIELDS)[] },
 );

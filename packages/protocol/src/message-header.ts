@@ -116,19 +116,21 @@ const correlationId: FrameReader<bigint | string> = (value, body) =>
   typeof value === 'string' ? value : long(value, body);
 
 // A step's number is the message's; what later builds add comes in frames of their own (wire-messages.ts).
-const request = record<Omit<CarriedRequest, 'sequenceStep' | 'trace' | 'inner' | 'background'>>({
-  modelName: text,
-  modelVersion: text,
-  id: text,
-  correlationId,
-  sequenceStart: flag,
-  sequenceEnd: flag,
-  priority: long,
-  timeoutUs: long,
-  parameters: readParameters,
-  inputs: list(readTensor),
-  requestedOutputs: list(text),
-});
+const request = record<Omit<CarriedRequest, 'sequenceStep' | 'trace' | 'inner' | 'background' | 'journal' | 'shownId'>>(
+  {
+    modelName: text,
+    modelVersion: text,
+    id: text,
+    correlationId,
+    sequenceStart: flag,
+    sequenceEnd: flag,
+    priority: long,
+    timeoutUs: long,
+    parameters: readParameters,
+    inputs: list(readTensor),
+    requestedOutputs: list(text),
+  },
+);
 
 const response = record<InferResponse<CarriedTensor>>({
   modelName: text,

@@ -14,6 +14,8 @@ export interface GrpcRequestParameters {
   readonly sequenceEnd: boolean;
   /** `nereid_step`. */
   readonly sequenceStep: number | undefined;
+  /** `nereid_journal`. */
+  readonly journal: boolean | undefined;
   readonly priority: bigint;
   readonly timeoutUs: bigint;
   /** `triton_enable_empty_final_response`, which only streams look at. */
@@ -27,6 +29,7 @@ const DEFAULTS: GrpcRequestParameters = Object.freeze({
   sequenceStart: false,
   sequenceEnd: false,
   sequenceStep: undefined,
+  journal: undefined,
   priority: 0n,
   timeoutUs: 0n,
   emptyFinalResponse: false,
@@ -51,6 +54,9 @@ export function grpcRequestParameters(parameters: GrpcParameters): GrpcRequestPa
         break;
       case 'nereid_step':
         result.sequenceStep = stepNumber(integer(name, parameter));
+        break;
+      case 'nereid_journal':
+        result.journal = flag(name, parameter);
         break;
       case 'priority':
         result.priority = fromZero(name, integer(name, parameter));

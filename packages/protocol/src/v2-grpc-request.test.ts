@@ -208,6 +208,12 @@ describe('what Triton refuses', () => {
       'parameters.sequence_start',
     ],
     [
+      'a wish to be recorded in words',
+      [parameter(4, 'nereid_journal', [3, 'yes'])],
+      "invalid value type for 'nereid_journal' parameter, expected bool_param.",
+      'parameters.nereid_journal',
+    ],
+    [
       'a step in words',
       [parameter(4, 'nereid_step', [3, '1'])],
       "invalid value type for 'nereid_step' parameter, expected int64_param or uint64_param.",
@@ -329,6 +335,7 @@ describe('parameters', () => {
       parameter(4, 'sequence_start', [1, 1]),
       parameter(4, 'sequence_end', [1, 0]),
       parameter(4, 'nereid_step', [2, 4]),
+      parameter(4, 'nereid_journal', [1, 1]),
       parameter(4, 'priority', [5, 3]),
       parameter(4, 'timeout', [2, 5]),
       parameter(4, 'triton_enable_empty_final_response', [1, 1]),
@@ -338,6 +345,7 @@ describe('parameters', () => {
       sequenceStart: true,
       sequenceEnd: false,
       sequenceStep: 4,
+      journal: true,
       priority: 3n,
       timeoutUs: 5n,
       parameters: {},

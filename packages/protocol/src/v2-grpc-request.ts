@@ -5,7 +5,7 @@
  */
 import { type Datatype, isDatatype } from './datatype.ts';
 import { NereidError } from './error.ts';
-import type { InferRequest } from './infer.ts';
+import { type InferRequest, withOwnParameters } from './infer.ts';
 import type { GrpcRequestLimits } from './protocol-limits.ts';
 import { requestedNames } from './requested-names.ts';
 import { elementCount, type Tensor } from './tensor.ts';
@@ -47,7 +47,7 @@ export function decodeGrpcInferRequest(document: GrpcInferDocument, options: Grp
     document.outputs.length === 0
       ? NO_OUTPUTS
       : document.outputs.map((output, index) => readOutput(output, index, options));
-  const { sequenceStep } = parameters;
+  const { sequenceStep, journal } = parameters;
   const request = {
     modelName: document.modelName,
     modelVersion: options.modelVersion,
@@ -62,7 +62,7 @@ export function decodeGrpcInferRequest(document: GrpcInferDocument, options: Grp
     requestedOutputs: requestedNames(outputs),
   };
   return {
-    request: sequenceStep === undefined ? request : { ...request, sequenceStep },
+    request: withOwnParameters(request, sequenceStep, journal),
     outputs,
     emptyFinalResponse: parameters.emptyFinalResponse,
   };

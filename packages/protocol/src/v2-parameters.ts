@@ -14,6 +14,8 @@ export interface RequestParameters {
   readonly sequenceEnd: boolean;
   /** `nereid_step`. */
   readonly sequenceStep: number | undefined;
+  /** `nereid_journal`. */
+  readonly journal: boolean | undefined;
   readonly priority: bigint;
   readonly timeoutUs: bigint;
   /** Default form of outputs that are not listed in `outputs`. */
@@ -27,6 +29,7 @@ const DEFAULTS: RequestParameters = Object.freeze({
   sequenceStart: false,
   sequenceEnd: false,
   sequenceStep: undefined,
+  journal: undefined,
   priority: 0n,
   timeoutUs: 0n,
   binaryDataOutput: false,
@@ -60,6 +63,9 @@ export function requestParameters(raw: readonly RawParameter[] | JsonScalar | un
         break;
       case 'nereid_step':
         result.sequenceStep = stepNumber(unsigned(value) ?? refuse(name, 'non-unsigned-integer as unsigned-integer'));
+        break;
+      case 'nereid_journal':
+        result.journal = flag(name, value);
         break;
       case 'priority':
         result.priority = unsigned(value) ?? refuse(name, 'non-unsigned-integer as unsigned-integer');

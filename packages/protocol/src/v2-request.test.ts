@@ -122,6 +122,12 @@ describe('request parameters', () => {
     expect('sequenceStep' in parameters('{"sequence_id":5}').request).toBe(false);
   });
 
+  it('say whether to record, which is none of the model', () => {
+    expect(parameters('{"nereid_journal":true}').request).toMatchObject({ journal: true, parameters: {} });
+    expect(parameters('{"nereid_journal":false}').request.journal).toBe(false);
+    expect('journal' in parameters('{}').request).toBe(false);
+  });
+
   it('keep the kinds of sequence id apart', () => {
     expect(parameters('{"sequence_id":"5"}').request.correlationId).toBe('5');
     expect(parameters('{"sequence_id":5}').request.correlationId).toBe(5n);
@@ -159,6 +165,11 @@ describe('request parameters', () => {
       '{"sequence_end":"true"}',
       "Unable to parse 'sequence_end': attempt to access JSON non-boolean as boolean",
       'parameters.sequence_end',
+    ],
+    [
+      '{"nereid_journal":1}',
+      "Unable to parse 'nereid_journal': attempt to access JSON non-boolean as boolean",
+      'parameters.nereid_journal',
     ],
     [
       '{"nereid_step":-1}',

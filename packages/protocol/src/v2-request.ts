@@ -5,7 +5,7 @@
  */
 import { isDatatype } from './datatype.ts';
 import { NereidError } from './error.ts';
-import type { InferRequest } from './infer.ts';
+import { type InferRequest, withOwnParameters } from './infer.ts';
 import { readElements } from './json-elements.ts';
 import { checkJsonInput, type JsonInput } from './json-input.ts';
 import type { JsonScalar } from './json-reader.ts';
@@ -53,7 +53,7 @@ export function decodeInferRequest(body: Uint8Array, options: DecodeOptions): De
   const parameters = requestParameters(raw.parameters);
   const inputs = readInputs({ body, document, position: headerLength, elements: 0, sharedBytes: 0, options }, raw);
   const outputs = readOutputs(raw.outputs, options.readSharedMemory !== undefined);
-  const { sequenceStep } = parameters;
+  const { sequenceStep, journal } = parameters;
   const request = {
     modelName: options.modelName,
     modelVersion: options.modelVersion,
@@ -68,7 +68,7 @@ export function decodeInferRequest(body: Uint8Array, options: DecodeOptions): De
     requestedOutputs: requestedNames(outputs),
   };
   return {
-    request: sequenceStep === undefined ? request : { ...request, sequenceStep },
+    request: withOwnParameters(request, sequenceStep, journal),
     outputs,
     binaryDefault: parameters.binaryDataOutput,
   };

@@ -95,10 +95,15 @@ export function writeRequest(writer: MessageWriter, request: CarriedRequest): vo
   writeNumber(writer, request.requestedOutputs.length);
   for (const name of request.requestedOutputs) writeText(writer, name);
   const isBackground = request.background === true;
-  if (request.trace !== undefined || request.inner !== undefined || isBackground) {
+  const isRecorded = request.journal !== undefined || request.shownId !== undefined;
+  if (request.trace !== undefined || request.inner !== undefined || isBackground || isRecorded) {
     writeNullable(writer, request.trace, writeText);
     writeNullable(writer, request.inner, writeInner);
-    if (isBackground) writeFlag(writer, true);
+    if (isBackground || isRecorded) writeFlag(writer, isBackground);
+    if (isRecorded) {
+      writeNullable(writer, request.journal, writeFlag);
+      writeNullable(writer, request.shownId, writeParameter);
+    }
   }
   closeBlock(writer, start);
 }
@@ -124,6 +129,10 @@ export function readRequest(reader: MessageReader): CarriedRequest {
   const inner = isPlain ? null : readNullable(reader, readInner);
   // All but lines of batches end here.
   const background = reader.offset < reader.end && readFlag(reader);
+  // All but those that say whether they are recorded, and those that are replayed, end here.
+  const isRecorded = reader.offset < reader.end;
+  const journal = isRecorded ? readNullable(reader, readFlag) : null;
+  const shownId = isRecorded ? readNullable(reader, readCorrelationId) : null;
   leaveBlock(reader, outer);
   if (isPlain) return request;
   return {
@@ -131,6 +140,8 @@ export function readRequest(reader: MessageReader): CarriedRequest {
     ...(trace === null ? {} : { trace }),
     ...(inner === null ? {} : { inner }),
     ...(background ? { background } : {}),
+    ...(journal === null ? {} : { journal }),
+    ...(shownId === null ? {} : { shownId }),
   };
 }
 

@@ -5,6 +5,8 @@ import {
   HOST_POLICY_FORM,
   isWebhookSecret,
   JOBS_FSYNC,
+  JOURNAL_KEYS,
+  JOURNAL_LEAST,
   LIMITS,
   readHostPolicies,
   TIME_SCALE_MAX,
@@ -39,6 +41,7 @@ export function checkServerOptions(options: ServerOptions): void {
   checkCluster(options);
   checkRateLimit(options);
   checkCache(options);
+  checkJournal(options);
   checkHardware(options);
   for (const name of BOOLEANS) {
     if (options[name] !== undefined && typeof options[name] !== 'boolean') throw wrong(name, 'true or false');
@@ -142,6 +145,16 @@ function checkCache({ cache }: ServerOptions): void {
   }
   checkInteger('cache.answer_ms', cache.answer_ms ?? Number.NaN, 1, CACHE_ANSWER_MS_MAX);
   if (cache.redis !== undefined && !isTexts([cache.redis?.url])) throw wrong('cache.redis', 'an object with a url');
+}
+
+function checkJournal({ journal }: ServerOptions): void {
+  if (journal === undefined) return;
+  if (typeof journal !== 'object' || journal === null) throw wrong('journal', 'an object with a share from 0 to 1');
+  const { share = 0 } = journal;
+  if (typeof share !== 'number' || !(share >= 0 && share <= 1)) throw wrong('journal.share', 'a number from 0 to 1');
+  for (const key of JOURNAL_KEYS) {
+    checkInteger(`journal.${key}`, journal[key], JOURNAL_LEAST[key], Number.MAX_SAFE_INTEGER);
+  }
 }
 
 function isTexts(value: unknown): boolean {

@@ -1,4 +1,11 @@
-import type { CacheConfig, GRPC_COMPRESSION_LEVELS, JobsFsync, ResourceLimit, TraceConfig } from '@nereid/config';
+import type {
+  CacheConfig,
+  GRPC_COMPRESSION_LEVELS,
+  JobsFsync,
+  JournalConfig,
+  ResourceLimit,
+  TraceConfig,
+} from '@nereid/config';
 import type { ConnectionRules } from '@nereid/gateway';
 import type { Log, LogControl } from '@nereid/runtime';
 
@@ -96,6 +103,8 @@ export interface ServerOptions {
   readonly rateLimitResources?: readonly ResourceLimit[];
   /** Where answers of models with `response_cache` are kept; none are without it. The same in all processes of a cluster. */
   readonly cache?: CacheConfig;
+  /** What is recorded for replay, and how much of it is kept; what models' configs and requests ask for, by the defaults, without it. */
+  readonly journal?: Partial<JournalConfig>;
   /** By backend name, '' for all: key to value. */
   readonly backendConfig?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The server's name in its metadata, `triton` by default as there. */

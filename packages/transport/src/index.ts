@@ -27,6 +27,16 @@ export { checkJobsDurability, type JobsDurability } from './jobs-durability.ts';
 export type { DeadLetter, DeadLetters, ReplayOutcome } from './jobs-letters.ts';
 export { newJobId, parsePublicJobId, publicJobId, type QueueKind } from './jobs-names.ts';
 export type { JobPayloads } from './jobs-payloads.ts';
+export type {
+  JournalReader,
+  JournalStore,
+  JournalWriter,
+  NewEnd,
+  NewStep,
+  RecordingHead,
+  RecordingQuery,
+} from './journal.ts';
+export { parseRecordingId, recordingId } from './journal-names.ts';
 export type { KeptTotal, KeptTotals } from './kept-totals.ts';
 export { createLocalDirectory } from './local-directory.ts';
 export { createLocalResources } from './local-resources.ts';
