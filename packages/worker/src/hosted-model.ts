@@ -18,6 +18,7 @@ import {
 import { createHostedVersion, type HostedVersion, type HostingOptions, type VersionSource } from './hosted-version.ts';
 import type { InstanceBatch } from './instance-batch.ts';
 import { createModelSequences, type ModelSequences } from './model-sequences.ts';
+import type { Recorder } from './recorder.ts';
 
 export interface HostedModelOptions extends HostingOptions {
   /** The model's folder in this worker's own repositories. */
@@ -26,6 +27,8 @@ export interface HostedModelOptions extends HostingOptions {
   readonly hashModel: (name: string, directory: string) => Promise<string>;
   /** GPUs of this machine. */
   readonly gpus: number;
+  /** Undefined where there is no journal. */
+  readonly recorder: Recorder | undefined;
 }
 
 export interface HostedModel {
@@ -35,6 +38,8 @@ export interface HostedModel {
   draining: boolean;
   /** The requests given to an instance and not yet answered, by id. */
   readonly running: Map<string, RunningBatch>;
+  /** Batches that are settled and not answered yet, since the journal is to have them first, with their version and instance. */
+  readonly settling: Map<number, Pick<RunningBatch, 'instance'> & { readonly version: string }>;
   readonly sequences: ModelSequences;
   hold(message: ControlMessage): void;
   /** As `hold` of a model that this worker does not take: it drops what it has and says so. */
@@ -76,7 +81,14 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
   /** Replaced or unloaded, with threads or processes that have not ended yet. */
   const leaving = new Set<HostedVersion>();
   const running = new Map<string, RunningBatch>();
-  const sequences = createModelSequences(name, options.clock, options.limits);
+  const settling: HostedModel['settling'] = new Map();
+  const { recorder } = options;
+  const sequences = createModelSequences(
+    name,
+    options.clock,
+    options.limits,
+    recorder === undefined ? undefined : (fate) => recorder.review(name, fate),
+  );
   let declined: readonly string[] = [];
   /** What this worker lacks for the declined versions, '' where it is told not to hold the model. */
   let lacks = '';
@@ -159,6 +171,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     fence: null,
     draining: false,
     running,
+    settling,
     sequences,
     hold(message) {
       const { config, signature, directory } = readSource(message, options);
@@ -188,7 +201,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     describe() {
       const ids = [...running.keys()];
       const held = [...slots.values()].map(({ hosted, nextFailed }) => {
-        const description = hosted.describe();
+        const description = withSettling(hosted.describe(), settling);
         const reason = description.reason || nextFailed;
         return { ...description, ...sequences.describe(description.version), reason, running: ids };
       });
@@ -205,12 +218,25 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
       for (const hosted of all()) hosted.abandon();
     },
     get unsettled() {
-      return all().reduce((sum, hosted) => sum + hosted.unsettled, 0);
+      return settling.size + all().reduce((sum, hosted) => sum + hosted.unsettled, 0);
     },
     get liveCarriers() {
       return all().reduce((sum, hosted) => sum + hosted.liveCarriers, 0);
     },
   };
+}
+
+/** Its owner takes a batch that is not listed for one that is gone. */
+function withSettling<T extends Pick<VersionDescription, 'version' | 'instances'>>(
+  description: T,
+  settling: HostedModel['settling'],
+): T {
+  if (settling.size === 0) return description;
+  const instances = description.instances.map((instance) => {
+    const more = [...settling].filter(([, of]) => of.version === description.version && of.instance === instance.index);
+    return { ...instance, batches: [...instance.batches, ...more.map(([batch]) => batch)] };
+  });
+  return { ...description, instances };
 }
 
 function notHeld(version: string, running: readonly string[], lacks: string): VersionDescription {

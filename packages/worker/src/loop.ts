@@ -5,17 +5,20 @@ import type {
   Epoch,
   ExecuteEntry,
   ExecuteMessage,
+  InferRequest,
   Message,
   ProcessId,
 } from '@nereid/protocol';
 import { compareEpochs } from '@nereid/protocol';
 import type { LargeTensors, Mailbox } from '@nereid/transport';
 import { type AnsweredBatch, answerAddress, isWhole, sendAnswers, sendBack, type WholeEntry } from './batch-answers.ts';
+import { entryEnd } from './entry-end.ts';
 import { createHostedModel, type HostedModel, type HostedModelOptions, type RunningBatch } from './hosted-model.ts';
-import type { HostingLimits } from './hosted-version.ts';
+import type { HostedVersion, HostingLimits } from './hosted-version.ts';
 import { type BatchSettlement, failBatch, type InstanceBatch } from './instance-batch.ts';
 import { createKeptOutputs } from './kept-outputs.ts';
 import { createKeptTensors } from './kept-tensors.ts';
+import type { RecordedBatch } from './recorder.ts';
 import { sharedNowNs } from './shared-now.ts';
 import { createStepBatch } from './step-batch.ts';
 import { createStreamAnswers, runningStreams } from './stream-answers.ts';
@@ -69,6 +72,8 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     largeTensors === undefined
       ? undefined
       : createKeptOutputs({ kept: keptTensors, largeTensors, mailbox, stopping: () => stopping });
+  /** Batches that are answered once the journal has them. */
+  const concluding = new Set<Promise<void>>();
   let executions = 0;
   let stopping = false;
   let refused = 0;
@@ -113,6 +118,28 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     for (const model of models.values()) if (model.fence !== null) describe(model, model.fence.owner, 0);
   };
 
+  /** Undefined where nothing of the batch is recorded. */
+  const beginRecord = (batch: Omit<RecordedBatch, 'worker' | 'source'>, hosted: HostedVersion | undefined) =>
+    hosted === undefined || batch.entries.length === 0
+      ? undefined
+      : options.recorder?.begin({ ...batch, worker: mailbox().id, source: hosted.source });
+
+  /** The batch is held until the journal has it. */
+  const concludeAfter = (
+    written: Promise<void>,
+    model: HostedModel,
+    { batch, version, instance }: ExecuteMessage,
+    conclude: () => void,
+  ) => {
+    model.settling.set(batch, { version, instance });
+    const concluded = written.then(() => {
+      model.settling.delete(batch);
+      concluding.delete(concluded);
+      conclude();
+    });
+    concluding.add(concluded);
+  };
+
   const execute = (model: HostedModel, sent: ExecuteMessage, receivedNs: number) => {
     const message = kept?.fill(sent) ?? sent;
     const sequences = model.sequences.of(message.version);
@@ -141,12 +168,15 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
           });
     const { entries, leftOut } = steps ?? sortEntries(model.running, message.entries);
     const source = { message, entries, signature, execution, owner, steps, kept };
+    const record = beginRecord({ message, entries, receivedNs, sequences: steps !== undefined }, hosted);
+    const undelivered = ({ id }: ExecuteEntry) => cancel(model, id);
     const streams =
       signature?.decoupled === true
-        ? createStreamAnswers({ mailbox, batch: source, undelivered: ({ id }) => cancel(model, id) })
+        ? createStreamAnswers({ mailbox, batch: source, undelivered, recorded: record?.sent })
         : undefined;
     const answered: AnsweredBatch = { ...source, leftOut, streams };
     const finish = (settlement: BatchSettlement | null, cancelled?: ReadonlySet<number>) => {
+      for (const { id } of entries) model.running.delete(id);
       sendAnswers(mailbox(), answered, settlement, cancelled);
       if (steps === undefined) return;
       model.sequences.review();
@@ -159,15 +189,20 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     }
     const batch: InstanceBatch = {
       batch: message.batch,
-      requests: entries.map(({ request }) => request),
+      requests: entries.map(({ request }) => shownRequest(request)),
       ids: entries.map(({ id }) => id),
       ...(steps === undefined ? {} : { slots: steps.slots }),
       receivedNs,
       cancelled: undefined,
       ...(streams === undefined ? {} : { chunk: streams.take }),
       settle(settlement) {
-        for (const { id } of entries) model.running.delete(id);
-        finish(settlement, batch.cancelled);
+        // What is cancelled from now on has run.
+        const cancelled = batch.cancelled === undefined ? undefined : new Set(batch.cancelled);
+        const written = record?.write(settlement.timing, (position) =>
+          entryEnd(answered, settlement, cancelled, position),
+        );
+        if (written === undefined) finish(settlement, cancelled);
+        else concludeAfter(written, model, message, () => finish(settlement, cancelled));
       },
     };
     const running: RunningBatch = { batch, entries, instance: message.instance, hosted, execution };
@@ -245,6 +280,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       stopping = true;
       offer();
       await Promise.all([...models.values()].map((model) => model.stop()));
+      await Promise.all(concluding);
       // Steps that follow elsewhere want what it has; their callers drop it, or renew it no more.
       await keptTensors.whenEmpty();
     },
@@ -275,6 +311,11 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       return sum((model) => model.liveCarriers);
     },
   };
+}
+
+/** As its model sees it: a replayed sequence shows the id that was recorded. */
+function shownRequest(request: InferRequest): InferRequest {
+  return request.shownId === undefined ? request : { ...request, correlationId: request.shownId };
 }
 
 /**

@@ -3,7 +3,7 @@ import type { ModelSignature } from '@nereid/config';
 import type { ProcessId, RunningStream, VersionDescription } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import type { KeptAnswersLimits } from './kept-answers.ts';
-import { createSessionSlots } from './session-slots.ts';
+import { createSessionSlots, type SessionFate } from './session-slots.ts';
 import { iterativeExecution, type StepSlots } from './step-batch.ts';
 
 export interface ModelSequences {
@@ -32,7 +32,13 @@ interface Held extends StepSlots {
 
 const NOTHING = {};
 
-export function createModelSequences(model: string, clock: Clock, limits: KeptAnswersLimits): ModelSequences {
+/** `reviewed`: told when sessions may have ended. */
+export function createModelSequences(
+  model: string,
+  clock: Clock,
+  limits: KeptAnswersLimits,
+  reviewed?: (fate: (session: string) => SessionFate) => void,
+): ModelSequences {
   const versions = new Map<string, Held>();
   const waiting: (() => void)[] = [];
 
@@ -42,7 +48,16 @@ export function createModelSequences(model: string, clock: Clock, limits: KeptAn
     for (const resolve of waiting.splice(0)) resolve();
   };
 
+  const fate = (session: string): SessionFate => {
+    for (const { slots } of versions.values()) {
+      const found = slots.fate(session);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  };
+
   const review = () => {
+    reviewed?.(fate);
     if (waiting.length > 0 && !anyLive()) wake();
   };
 

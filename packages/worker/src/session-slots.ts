@@ -56,6 +56,9 @@ export type StepEnd =
   /** It never reached the model. */
   | { readonly type: 'unseen' };
 
+/** What is known of a session; undefined where that is nothing. */
+export type SessionFate = 'live' | 'ended' | 'lost' | undefined;
+
 export interface SessionSlots {
   /** `whole`: its data are there. `admits`: new sequences may begin. */
   take(step: Step, given: { readonly whole: boolean; readonly admits: boolean }, nowUs: number): StepDecision;
@@ -70,6 +73,7 @@ export interface SessionSlots {
   /** The number of the next chunk that answers a step of that session. */
   nextChunk(session: string): number;
   describe(nowUs: number): { readonly slots: readonly SlotDescription[]; readonly ended: readonly EndedSession[] };
+  fate(session: string): SessionFate;
   /** Sessions that live. */
   readonly live: Iterable<string>;
   readonly size: number;
@@ -291,6 +295,11 @@ export function createSessionSlots(model: string, limits: KeptAnswersLimits): Se
         slots: all.flatMap((live) => (live.ending === undefined ? [slotDescription(live)] : [])),
         ended: [...ended.describe(), ...ending.map(endingDescription)],
       };
+    },
+    fate(session) {
+      if (sessions.has(session)) return 'live';
+      const past = ended.get(session);
+      return past === undefined ? undefined : past.lost ? 'lost' : 'ended';
     },
     live: { [Symbol.iterator]: () => sessions.keys() },
     get size() {

@@ -56,6 +56,8 @@ export interface StepBatch {
   execution(position: number): string;
   /** The number of the first chunk of this run. */
   firstChunk(position: number): number;
+  /** Whether its sequence is over once it is answered. */
+  ends(position: number): boolean;
   /** Whether it is to run on where nobody takes its answers: its client may ask for them by its number. */
   outlivesSender(entry: ExecuteEntry): boolean;
   /** A part of an answer was sent. */
@@ -137,12 +139,15 @@ export function createStepBatch(parts: StepBatchParts): StepBatch {
     return iterative && step !== undefined ? iterativeExecution(mailbox().id, step.session) : execution;
   };
 
+  const ends = (position: number) => iterative || entries[position]?.request.sequenceEnd === true;
+
   return {
     entries,
     leftOut,
     slots: steps.map(({ slot }) => slot),
     execution: nameOf,
     firstChunk: (position) => slots.nextChunk(steps[position]?.session ?? ''),
+    ends,
     outlivesSender: ({ step }) => step !== undefined && step.number >= 0,
     sent: answers.add,
     unanswered(position, settlement, nextChunk) {
@@ -152,10 +157,11 @@ export function createStepBatch(parts: StepBatchParts): StepBatch {
       return over(position, { type: 'again', nextChunk });
     },
     answered(position, cancelled) {
-      const ends = iterative || entries[position]?.request.sequenceEnd === true;
       over(
         position,
-        cancelled ? { type: 'cancelled' } : { type: 'applied', ends, answer: answers.take(position, nameOf(position)) },
+        cancelled
+          ? { type: 'cancelled' }
+          : { type: 'applied', ends: ends(position), answer: answers.take(position, nameOf(position)) },
       );
     },
   };

@@ -1,4 +1,4 @@
-import type { ExecuteEntry, Outcome, RunningStream } from '@nereid/protocol';
+import type { ExecuteEntry, Outcome, ResponseMessage, RunningStream } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
 import { type AnsweredBatch, answerAddress, outcomeOf, type SentChunks, sendLast } from './batch-answers.ts';
 import type { RunningBatch } from './hosted-model.ts';
@@ -19,9 +19,11 @@ export interface StreamParts {
   readonly batch: Omit<AnsweredBatch, 'leftOut' | 'streams'>;
   /** A chunk was not taken, since its gateway is gone or cannot keep up: the rest is for nobody. */
   readonly undelivered: (entry: ExecuteEntry) => void;
+  /** Told of each answer before it is sent; undefined where nothing is recorded. */
+  readonly recorded?: ((position: number, response: ResponseMessage) => void) | undefined;
 }
 
-export function createStreamAnswers({ mailbox, batch, undelivered }: StreamParts): StreamAnswers {
+export function createStreamAnswers({ mailbox, batch, undelivered, recorded }: StreamParts): StreamAnswers {
   const { message, entries, steps } = batch;
   const sent = new Map<number, number>();
   const over = new Set<number>();
@@ -33,6 +35,7 @@ export function createStreamAnswers({ mailbox, batch, undelivered }: StreamParts
     const execution = steps?.execution(position) ?? batch.execution;
     const response = { kind: 'response', model: message.model, id, outcome, execution, chunk, last } as const;
     steps?.sent(position, response);
+    recorded?.(position, response);
     if (last) {
       sendLast(mailbox(), to, response, entry, batch.kept);
       return;

@@ -14,6 +14,7 @@ import type { BackendSettings } from './hosted-version.ts';
 import { createWorkerLoop, type WorkerLoopOptions } from './loop.ts';
 import type { InstanceLaunch, SpawnProcess } from './process-line.ts';
 import { createRateLimits } from './rate-limits.ts';
+import { createRecorder, type RecorderOptions } from './recorder.ts';
 import { spawnProcess } from './spawn-process.ts';
 import { spawnThread } from './spawn-thread.ts';
 import type { SpawnThread } from './thread-line.ts';
@@ -39,6 +40,8 @@ export interface WorkerOptions {
   readonly rateLimit?: RateLimitOptions | undefined;
   /** `--model-load-thread-count`: instances that load at the same time. */
   readonly loadsMax: number;
+  /** Where what it runs is recorded, and what of it; nothing is without it. */
+  readonly journal?: Omit<RecorderOptions, 'clock'> | undefined;
   /** Where answers to calls of its models are kept; none are without it. */
   readonly responses?: ResponseStore | undefined;
   /** LIMITS. */
@@ -137,6 +140,7 @@ export function createWorker(options: WorkerOptions): Worker {
       caller: calls.caller,
       spawnProcess: options.spawnProcess ?? spawnProcess,
       launch: options.launch ?? (() => undefined),
+      recorder: options.journal === undefined ? undefined : createRecorder({ ...options.journal, clock }),
     },
     () => mailbox,
   );
