@@ -12,6 +12,14 @@ export {
 export { bytesElements, ELEMENT_LENGTH_BYTES, encodeBytesElements } from './bytes-elements.ts';
 export type { CachedMessage, CachedTime } from './cached-message.ts';
 export { classifyOutputs } from './classify.ts';
+export {
+  type ComparedAnswer,
+  compareStep,
+  type DifferenceKind,
+  type DifferenceValue,
+  type StepDifference,
+} from './compare-answers.ts';
+export type { ShownValue, Tolerance } from './compare-elements.ts';
 export { DATATYPE_BYTES, type Datatype } from './datatype.ts';
 export { bytesOf, ELEMENT_ARRAYS, type ElementArray, INT64_MAX } from './element-array.ts';
 export {
@@ -204,6 +212,7 @@ export {
   withRequestId,
 } from './request-error.ts';
 export { isAnswerFor, JOB_STEPS, senderOf } from './request-id.ts';
+export { sha256 } from './sha256.ts';
 export type {
   BatchStatistics,
   CloseStatistics,
