@@ -99,9 +99,9 @@ export {
   jobTags,
   RESULT_TTL_S_MAX,
 } from './job-data.ts';
-export { isJsonObject, type JsonObject } from './job-json.ts';
+export { isJsonObject, type JsonObject, plainParameters } from './job-json.ts';
 export { isStreamProgress, readableOutputs } from './job-progress.ts';
-export { decodeJobResult, encodeJobResult, failedReason, parseFailedReason } from './job-result.ts';
+export { decodeJobResult, encodeJobResult, failedReason, jsonOrBase64, parseFailedReason } from './job-result.ts';
 export { jobStep } from './job-step.ts';
 export {
   decodeJournalFrame,

@@ -10,7 +10,7 @@ const FORBIDDEN_STATUS = 403;
 /** Our own routes that change something; what Triton serves has `--http-restricted-api`. */
 const OWN = /^\/nereid\//;
 /** Those that show what clients have sent. */
-const SHOWS_INPUTS = /^\/nereid\/v1\/deadletters/;
+const SHOWS_INPUTS = /^\/nereid\/v1\/(?:deadletters|journal)/;
 
 const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');

@@ -4,7 +4,7 @@ const MODEL = '/v2/models/[^/]+(?:/versions/[0-9]+)?';
 
 /**
  * Which group of `--http-restricted-api` a path belongs to (the calls of http_server.cc). Of our own
- * routes jobs, those that died, and the page of their queues are inference, queues, sequences and what explains requests are statistics, and the description of the models is metadata.
+ * routes jobs, those that died, the page of their queues, and recordings are inference, queues, sequences and what explains requests are statistics, and the description of the models is metadata.
  */
 const CATEGORIES: readonly (readonly [ApiCategory, RegExp])[] = [
   ['health', new RegExp(`^(?:/v2/health/(?:live|ready)|${MODEL}/ready)$`)],
@@ -18,7 +18,7 @@ const CATEGORIES: readonly (readonly [ApiCategory, RegExp])[] = [
   [
     'inference',
     new RegExp(
-      `^(?:${MODEL}/(?:infer|generate|generate_stream|jobs|jobs/.+|batches)|/v2/(?:jobs|batches|blobs)(?:/.+)?|/nereid/v1/deadletters(?:/.+)?|/bull-board(?:/.*)?)$`,
+      `^(?:${MODEL}/(?:infer|generate|generate_stream|jobs|jobs/.+|batches)|/v2/(?:jobs|batches|blobs)(?:/.+)?|/nereid/v1/(?:deadletters|journal)(?:/.+)?|/bull-board(?:/.*)?)$`,
     ),
   ],
   ['trace', /^\/v2(?:\/models\/[^/]+)?\/trace\/setting$/],

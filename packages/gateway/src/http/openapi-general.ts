@@ -3,6 +3,7 @@ import { EXPLAIN_LIMIT_MAX } from './explain.ts';
 import { BULK_ROUTES } from './openapi-bulk.ts';
 import { FOLLOW_UP_ROUTES } from './openapi-follow-ups.ts';
 import { JOB_ROUTES } from './openapi-jobs.ts';
+import { JOURNAL_ROUTES } from './openapi-journal.ts';
 import {
   type GeneralRoute,
   JOB_ERROR_RESPONSE,
@@ -153,6 +154,7 @@ const ROUTES: readonly GeneralRoute[] = [
   ...JOB_ROUTES,
   ...BULK_ROUTES,
   ...FOLLOW_UP_ROUTES,
+  ...JOURNAL_ROUTES,
 ];
 
 /** Their path items, by path. */

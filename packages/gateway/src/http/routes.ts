@@ -14,6 +14,7 @@ import { infer } from './infer.ts';
 import { type JobEventsContext, jobEvents } from './job-events.ts';
 import { inferAsJob, jobQueue, jobResult, jobStatus, submitJob } from './jobs.ts';
 import { dropJob, listJobs, retryJob } from './jobs-change.ts';
+import { type JournalContext, journalRoutes } from './journal.ts';
 import { logging, setLogging } from './logging.ts';
 import { modelConfig, modelMetadata, serverMetadataText } from './metadata.ts';
 import { createOpenApi } from './openapi.ts';
@@ -27,7 +28,7 @@ import { sharedMemoryRoutes } from './shared-memory-routes.ts';
 import { allStatistics, modelStatistics } from './statistics.ts';
 import { setTraceSetting, traceSetting } from './trace.ts';
 
-export interface RoutesContext extends JobEventsContext, BulkContext, ServicesContext {
+export interface RoutesContext extends JobEventsContext, BulkContext, JournalContext, ServicesContext {
   readonly serverId: string;
   readonly version: string;
   /** The groups of routes that need a key. */
@@ -88,6 +89,7 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['GET', `${JOB}/result`, (request, reply) => jobResult(context, request, reply)],
     ...followUpRoutes(context),
     ...bulkRoutes(context),
+    ...journalRoutes(context),
     ...sharedMemoryRoutes(context),
     ['GET', '/nereid/v1/queues', (request, reply) => queues(gateway, request, reply)],
     ['GET', SEQUENCES, (request, reply) => sequences(gateway, request, reply)],

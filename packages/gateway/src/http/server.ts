@@ -12,6 +12,7 @@ import { type DoorTls, doorTlsOptions, watchDoorTls } from '../door-tls.ts';
 import type { Gateway } from '../gateway.ts';
 import type { ForwardsHeader } from '../header-forward.ts';
 import type { Jobs } from '../jobs.ts';
+import type { Journal } from '../journal.ts';
 import { listenError } from '../listen-error.ts';
 import { listenerUrl } from '../listener-url.ts';
 import type { RestrictedApis } from '../restricted.ts';
@@ -37,6 +38,8 @@ export interface HttpServerOptions {
   readonly jobs?: Jobs | undefined;
   /** As `jobs`. */
   readonly bulk?: Bulk | undefined;
+  /** As `jobs`. */
+  readonly journal?: Journal | undefined;
   /** What those answers say: how to get a Redis. */
   readonly redisHint?: string | undefined;
   readonly clock: Clock;
@@ -116,6 +119,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     services: options.services,
     jobs: options.jobs,
     bulk: options.bulk,
+    journal: options.journal,
     redisHint: options.redisHint ?? REDIS_HINT,
     log,
     serverId: options.serverId,

@@ -1,0 +1,126 @@
+/** Recordings: what the journal has of requests (docs/replay.md). All are admin calls, since they show what clients have sent. */
+import { type ErrorInfo, NereidError, RECORDING_STATES, type RecordingState } from '@nereid/protocol';
+import { parseRecordingId } from '@nereid/transport';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Journal } from '../journal.ts';
+import { recordingJson, stepJson } from '../journal-json.ts';
+import { sendJson } from './errors.ts';
+import type { InferContext } from './infer.ts';
+import { answer, refuse } from './jobs-answer.ts';
+import { limitOf, readQuery, wrongQuery } from './query.ts';
+import type { Route } from './restrict-routes.ts';
+
+export interface JournalContext {
+  /** Undefined without Redis. */
+  readonly journal: Journal | undefined;
+  /** How to get one, for the answer then. */
+  readonly redisHint: string;
+}
+
+type Context = JournalContext & InferContext;
+
+export const JOURNAL = '/nereid/v1/journal';
+const RECORDING = `${JOURNAL}/:recording(^.+$)`;
+export const RECORDINGS_LISTED_MAX = 1_000;
+export const STEPS_LISTED_MAX = 1_000;
+/** Of tensors in one answer; a step that passes it begins the next one. */
+const SHOWN_BYTES_MAX = 16_777_216;
+
+export function journalRoutes(context: Context): readonly Route[] {
+  return [
+    ['GET', JOURNAL, (request, reply) => listRecordings(context, request, reply)],
+    ['GET', RECORDING, (request, reply) => showRecording(context, request, reply)],
+    ['DELETE', RECORDING, (request, reply) => removeRecording(context, request, reply)],
+  ];
+}
+
+/** GET /nereid/v1/journal[?model=&state=&sequence_id=&limit=&after=]: of each model the newest first. */
+function listRecordings(context: Context, request: FastifyRequest, reply: FastifyReply): void {
+  answer(context, reply, async () => {
+    const asked = readQuery(request, ['model', 'state', 'sequence_id', 'limit', 'after']);
+    const { recordings, next } = await journalOf(context).list({
+      model: asked.model ?? '',
+      state: stateOf(asked.state),
+      sequenceId: asked.sequence_id,
+      limit: limitOf(asked.limit, RECORDINGS_LISTED_MAX),
+      after: placeOf(asked.after),
+    });
+    send(context, reply, { recordings: recordings.map((recording) => recordingJson(recording)), next });
+  });
+}
+
+/** GET /nereid/v1/journal/{id}[?from=&limit=&data=true]: the recording and its steps. */
+function showRecording(context: Context, request: FastifyRequest, reply: FastifyReply): void {
+  answer(context, reply, async () => {
+    const journal = journalOf(context);
+    const asked = readQuery(request, ['from', 'limit', 'data']);
+    const from = stepOf('from', asked.from) ?? 0;
+    const limit = limitOf(asked.limit, STEPS_LISTED_MAX);
+    const withData = flagOf('data', asked.data);
+    const id = idOf(request);
+    const recording = await journal.find(id);
+    if (recording === undefined) {
+      refuse(context, reply, unknownRecording(id));
+      return;
+    }
+    const bytesMax = withData ? SHOWN_BYTES_MAX : Number.POSITIVE_INFINITY;
+    const applied = await journal.applied(recording);
+    const steps = await journal.steps(recording, from, limit, bytesMax);
+    const next = from + steps.length;
+    send(context, reply, {
+      recording: recordingJson(recording, applied),
+      steps: steps.map((step) => stepJson(step, withData)),
+      next: steps.length > 0 && next < recording.steps ? next : undefined,
+    });
+  });
+}
+
+/** DELETE /nereid/v1/journal/{id} */
+function removeRecording(context: Context, request: FastifyRequest, reply: FastifyReply): void {
+  answer(context, reply, async () => {
+    const id = idOf(request);
+    const removed = await journalOf(context).remove(id);
+    if (removed === undefined) refuse(context, reply, unknownRecording(id));
+    else send(context, reply, recordingJson(removed));
+  });
+}
+
+function journalOf({ journal, redisHint }: JournalContext): Journal {
+  if (journal === undefined) throw new NereidError('UNAVAILABLE', `recordings need a Redis: ${redisHint}`);
+  return journal;
+}
+
+/** As it was sent: its own escapes are part of it. */
+function idOf(request: FastifyRequest): string {
+  return (request.params as { readonly recording: string }).recording;
+}
+
+function unknownRecording(id: string): ErrorInfo {
+  return { code: 'NOT_FOUND', message: `recording '${id}' is not found`, field: 'id' };
+}
+
+function send(context: Context, reply: FastifyReply, value: object): void {
+  if (context.closing()) reply.header('Connection', 'close');
+  sendJson(reply, JSON.stringify(value));
+}
+
+function stateOf(text: string | undefined): RecordingState | undefined {
+  const state = RECORDING_STATES.find((known) => known === text);
+  if (text === undefined || state !== undefined) return state;
+  throw wrongQuery('state', `state must be one of ${RECORDING_STATES.join(', ')}, got: ${text}`);
+}
+
+function placeOf(text: string | undefined): string | undefined {
+  if (text === undefined || parseRecordingId(text) !== undefined) return text;
+  throw wrongQuery('after', `after must be the 'next' of an earlier answer, got: ${text}`);
+}
+
+function stepOf(name: string, text: string | undefined): number | undefined {
+  if (text === undefined || /^[0-9]{1,15}$/.test(text)) return text === undefined ? undefined : Number(text);
+  throw wrongQuery(name, `${name} must be the number of a step, from 0, got: ${text}`);
+}
+
+function flagOf(name: string, text: string | undefined): boolean {
+  if (text === undefined || text === 'true' || text === 'false') return text === 'true';
+  throw wrongQuery(name, `${name} must be true or false, got: ${text}`);
+}
