@@ -73,7 +73,7 @@ export interface GatewayFixture {
   interrupt(): void;
 }
 
-export interface FixtureOptions extends Partial<Pick<GatewayOptions, 'strictReadiness' | 'timing'>> {
+export interface FixtureOptions extends Partial<Pick<GatewayOptions, 'strictReadiness' | 'timing' | 'unrecorded'>> {
   readonly limits?: Partial<GatewayOptions['limits']>;
   readonly models?: readonly ModelRecord[];
   /** By default requests stay unanswered. */
@@ -121,6 +121,7 @@ export async function gatewayFixture(options: FixtureOptions = {}): Promise<Gate
     limits: { ...LIMITS, requests_pending_max: 100, ...options.limits },
     ...(options.strictReadiness === undefined ? {} : { strictReadiness: options.strictReadiness }),
     ...(options.timing === undefined ? {} : { timing: options.timing }),
+    unrecorded: options.unrecorded,
   });
   const arrived = (count: number) =>
     new Promise<void>((resolve) => {

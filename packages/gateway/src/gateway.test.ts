@@ -37,6 +37,21 @@ function inferAt(fixture: GatewayFixture, index: number): InferMessage {
 }
 
 describe('infer', () => {
+  it('refuses a request that asks to be recorded where nothing can be, however it is asked', async () => {
+    const { gateway, received } = await gatewayFixture({ answer: echo, unrecorded: 'no Redis' });
+    const request = { ...REQUEST, journal: true };
+    const error = {
+      code: 'UNAVAILABLE',
+      message: "nothing can be recorded: no Redis; leave 'nereid_journal' out to have the request run",
+      field: 'parameters.nereid_journal',
+    };
+    expect(await gateway.infer(request)).toEqual({ ok: false, error });
+    expect(gateway.refusal(request)).toEqual(error);
+    for await (const { outcome } of gateway.inferStream(request)) expect(outcome).toEqual({ ok: false, error });
+    expect(received).toEqual([]);
+    expect(await gateway.infer({ ...REQUEST, journal: false })).toMatchObject({ ok: true });
+  });
+
   it('sends the request to the owner under its epoch and hands back its answer', async () => {
     const fixture = await gatewayFixture({ answer: echo });
     const outcome = await fixture.gateway.infer(REQUEST);

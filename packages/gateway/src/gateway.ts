@@ -39,6 +39,8 @@ export interface GatewayOptions {
   readonly responses?: ResponseStore | undefined;
   /** True (the default): ready only while every model is and, with roles apart, a coordinator lives. False: ready from the start until it stops. */
   readonly strictReadiness?: boolean;
+  /** Why nothing can be recorded, for those that ask for it; undefined where something can. */
+  readonly unrecorded?: string | undefined;
   /** Told of each request while anything is traced. */
   readonly traces?: TraceSampler | undefined;
   /** When to send again. Absent: all roles are in this process and no message is ever lost. */
@@ -127,6 +129,12 @@ export function createGateway(options: GatewayOptions): Gateway {
   const statistics = createStatistics({ ...asking, tell: caller.tell });
   const sequences = createSequences(asking);
   const explain = createExplain({ id, clock, mailbox, directory, own: caller.notes.tell });
+  const { unrecorded } = options;
+  /** Of what the caller would take. */
+  const refused = ({ journal }: InferRequest): ErrorInfo | null => {
+    if (stopping) return STOPPING;
+    return journal === true && unrecorded !== undefined ? nothingRecorded(unrecorded) : null;
+  };
   let started = false;
   let stopping = false;
   let closing: Promise<void> | undefined;
@@ -200,14 +208,16 @@ export function createGateway(options: GatewayOptions): Gateway {
     },
     infer(request, signal, msLeft = 0, mark = { door: 'embedded', id: '' }) {
       if (traces?.on === true) traces.sample(request.modelName);
-      return stopping ? Promise.resolve(STOPPED) : caller.infer(request, { signal, msLeft, mark });
+      const error = refused(request);
+      return error === null ? caller.infer(request, { signal, msLeft, mark }) : Promise.resolve({ ok: false, error });
     },
-    refusal: (request) => (stopping ? STOPPING : caller.refusal(request)),
+    refusal: (request) => refused(request) ?? caller.refusal(request),
     inferStream(request, signal, msLeft = 0, inFlight = undefined, mark = { door: 'embedded', id: '' }) {
       if (traces?.on === true) traces.sample(request.modelName);
-      return stopping
-        ? caller.refusedStream(STOPPING)
-        : caller.inferStream(request, { signal, msLeft, inFlight, mark });
+      const error = refused(request);
+      return error === null
+        ? caller.inferStream(request, { signal, msLeft, inFlight, mark })
+        : caller.refusedStream(error);
     },
     refused: caller.notes.refused,
     live: () => !closed,
@@ -235,4 +245,9 @@ export function createGateway(options: GatewayOptions): Gateway {
       return refusedMessages;
     },
   };
+}
+
+function nothingRecorded(why: string): ErrorInfo {
+  const message = `nothing can be recorded: ${why}; leave 'nereid_journal' out to have the request run`;
+  return { code: 'UNAVAILABLE', message, field: 'parameters.nereid_journal' };
 }

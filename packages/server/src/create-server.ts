@@ -107,8 +107,9 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
 
   // Parts stop in reverse order: HTTP first, then gRPC, metrics after the roles, as Triton does.
   const traces = await addTraceSettings(parts, options);
-  const gateway = newGateway(shared, options, traces);
   const jobs = await addJobs(parts, options);
+  const unrecorded = jobs.queues === undefined ? (jobs.hint ?? 'this server has no Redis') : undefined;
+  const gateway = newGateway(shared, options, traces, unrecorded);
   await addWebhooks(parts, options, jobs);
   const metrics = await addMetrics(parts, options, gateway);
   const worker = await addWorker(parts, options, files, gpus);

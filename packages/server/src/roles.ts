@@ -70,10 +70,17 @@ export function addJobs({ lifecycle, connector, shared }: ProcessParts, options:
   );
 }
 
-export function newGateway(shared: Shared, options: ServerOptions, traces: TraceSettings): Gateway {
+/** `unrecorded`: why it has no journal; undefined where it has one. */
+export function newGateway(
+  shared: Shared,
+  options: ServerOptions,
+  traces: TraceSettings,
+  unrecorded?: string | undefined,
+): Gateway {
   return createGateway({
     ...shared,
     traces,
+    unrecorded,
     id: newProcessId('gw'),
     limits: LIMITS,
     strictReadiness: options.strictReadiness ?? true,

@@ -323,6 +323,9 @@ describe('what is never answered from a cache', () => {
     ['one with parameters', { parameters: { a: 1n } }, true],
     ['a step by a number', { correlationId: 1n }, false],
     ['a step by a text', { correlationId: 's' }, false],
+    ['one that is to be recorded', { journal: true }, false],
+    ['one that is not to be', { journal: false }, true],
+    ['one that is replayed', { shownId: 0n }, false],
     ['a START', { sequenceStart: true }, false],
     ['an END', { sequenceEnd: true }, false],
   ])('%s', (_what, rest, expected) => {

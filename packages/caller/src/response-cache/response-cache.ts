@@ -50,11 +50,14 @@ export interface ResponseCache {
   close(outcome: CarriedOutcome): void;
 }
 
-/** Whether others may get the answer: not where it depends on what came before, or inputs are held elsewhere. */
+/**
+ * Whether others may get the answer: not where it depends on what came before, or inputs are held elsewhere; nor may one
+ * of others answer what is to be recorded, or replayed.
+ */
 export function isCacheable(request: CarriedRequest): request is InferRequest {
-  const { correlationId, sequenceStart, sequenceEnd, inputs } = request;
+  const { correlationId, sequenceStart, sequenceEnd, inputs, journal, shownId } = request;
   const isStep = (correlationId !== 0n && correlationId !== '') || sequenceStart || sequenceEnd;
-  return !isStep && !inputs.some(isBlobTensor);
+  return !isStep && journal !== true && shownId === undefined && !inputs.some(isBlobTensor);
 }
 
 export function createResponseCache(parts: ResponseCacheParts): ResponseCache {
