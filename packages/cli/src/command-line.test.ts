@@ -40,6 +40,7 @@ async function runLine(argv: readonly string[], exit: ExitCode = 0) {
       showWebhook: ask,
       resendWebhook: ask,
     },
+    replay: { list: ask, show: ask, run: ask, diff: ask, export: ask, import: ask, remove: ask },
   };
   const exitCode = await runCommandLine(argv, line);
   return { exitCode, out, err, ran, checked, asked };
@@ -171,6 +172,41 @@ describe('the command line', () => {
     [['rm'], /missing required argument 'id'/],
   ])('jobs %j is 2, with what is wrong', async (argv, text) => {
     const { exitCode, err, asked } = await runLine(['jobs', ...argv]);
+    expect([exitCode, asked]).toEqual([2, []]);
+    expect(err).toMatch(text);
+  });
+
+  it.each<[readonly string[], object]>([
+    [['ls', '--sequence-id=5', '--state=lost'], { limit: 100, json: false, sequenceId: '5', state: 'lost' }],
+    [['show', 'm~gw:1'], { id: 'm~gw:1', from: 0, limit: 100, all: false, json: false }],
+    [['show', 'm~gw:1', '--step=0', '--all'], { step: 0, all: true }],
+    [['run', 'm~gw:1'], { id: 'm~gw:1', record: false, stopAtFirst: false, json: false }],
+    [
+      ['run', 'm~gw:1', '--version=2', '--pace=2.5', '--from=3', '--until', '9', '--atol=1e-6', '--rtol=0', '--record'],
+      { version: '2', pace: 2.5, from: 3, until: 9, atol: 1e-6, rtol: 0, record: true },
+    ],
+    [['run', 'm~gw:1', '--pace=recorded', '--stop-at-first'], { pace: 'recorded', stopAtFirst: true }],
+    [['run', 'm~gw:1', '--replace=12=a=b.json'], { replace: { step: 12, file: 'a=b.json' } }],
+    [['diff', 'a.nrj', 'm~gw:1', '--atol=1'], { recordings: ['a.nrj', 'm~gw:1'], atol: 1, json: false }],
+    [['export', 'm~gw:1', '--out=-', '--gzip'], { id: 'm~gw:1', out: '-', gzip: true }],
+    [['import', '-', '--url=http://h:1'], { url: 'http://h:1', file: '-' }],
+    [['rm', 'm~gw:1'], { url: 'http://127.0.0.1:8000', id: 'm~gw:1' }],
+  ])('replay %j asks a server and ends as that ends', async (argv, options) => {
+    expect(await runLine(['replay', ...argv])).toMatchObject({ exitCode: 1, err: '', asked: [options] });
+  });
+
+  it.each<[readonly string[], RegExp]>([
+    [['run'], /missing required argument 'id'/],
+    [['run', 'x', '--pace=0'], /It must be recorded, flat, or a factor above 0/],
+    [['run', 'x', '--pace='], /a factor above 0/],
+    [['run', 'x', '--from=-1'], /It must be the number of a step, from 0/],
+    [['run', 'x', '--atol=-1'], /It must be a number from 0/],
+    [['run', 'x', '--replace=file.json'], /the number of a step and a file, e\.g\. 12=inputs\.json/],
+    [['run', 'x', '--stop-at-frist'], /Did you mean --stop-at-first/],
+    [['diff', 'a'], /missing required argument 'b'/],
+    [['show', 'x', '--limit=0'], /It must be a whole number from 1/],
+  ])('replay %j is 2, with what is wrong', async (argv, text) => {
+    const { exitCode, err, asked } = await runLine(['replay', ...argv]);
     expect([exitCode, asked]).toEqual([2, []]);
     expect(err).toMatch(text);
   });

@@ -5,6 +5,7 @@ import { addFollowUps, type FollowUpCommands } from './follow-up-commands.ts';
 import { programHelp, runHelp } from './help.ts';
 import { addJobs, type JobCommands } from './job-commands.ts';
 import type { ModelsCheckOptions } from './models-check.ts';
+import { addReplay, type ReplayCommands } from './replay-commands.ts';
 import type { RunCommand, RunHost } from './run.ts';
 import type { EvictOptions, ListOptions } from './sequences.ts';
 import { SERVER_URL } from './server-call.ts';
@@ -21,6 +22,7 @@ export interface CommandLine {
   readonly evictSequence: (options: EvictOptions) => Promise<ExitCode>;
   readonly jobs: JobCommands;
   readonly followUps: FollowUpCommands;
+  readonly replay: ReplayCommands;
 }
 
 const RUN_COMMANDS: readonly RunCommand[] = ['serve', 'gateway', 'coordinator', 'worker'];
@@ -48,6 +50,7 @@ export async function runCommandLine(argv: readonly string[], line: CommandLine)
   addExplain(program, line, end);
   addJobs(program, line.jobs, end);
   addFollowUps(program, line.followUps, end);
+  addReplay(program, line.replay, end);
   try {
     await program.parseAsync([...argv], { from: 'user' });
     return exitCode;

@@ -7,16 +7,23 @@ export const EXIT_CODE = {
   repository: 4,
 } as const;
 
+/** How `nereid replay run` and `diff` end. */
+export const REPLAY_EXIT_CODE = {
+  equal: EXIT_CODE.stopped,
+  differs: EXIT_CODE.failed,
+  notRun: EXIT_CODE.usage,
+} as const;
+
 export type ExitCode = (typeof EXIT_CODE)[keyof typeof EXIT_CODE];
 
 /** The table in `--help` and docs/flags.md: status and what it means. */
 export const EXIT_MEANINGS: readonly (readonly [status: number, meaning: string])[] = [
-  [EXIT_CODE.stopped, 'stopped in order'],
+  [EXIT_CODE.stopped, 'stopped in order, or did what it was asked; a replay is equal to its recording'],
   [
     EXIT_CODE.failed,
-    'the start failed, requests still ran when --exit-timeout-secs was over, or a server that was asked refused or did not answer',
+    'the start failed, requests still ran when --exit-timeout-secs was over, a server that was asked refused or did not answer, or a replay differs from its recording',
   ],
-  [EXIT_CODE.usage, 'bad command line, variable or options file'],
+  [EXIT_CODE.usage, 'bad command line, variable or options file; or a replay could not run'],
   [
     EXIT_CODE.redis,
     'the Redis cannot be used: not reached, login or permission refused, too old, it may evict keys, or it cannot keep jobs as --jobs-fsync asks',

@@ -18,6 +18,7 @@ const EXAMPLES = `Examples:
   nereid sequences ls --url=http://10.0.0.7:8000
   nereid explain my-request-7
   nereid jobs ls --model=simple --state=failed
+  nereid replay run --version=2 --atol=1e-6 silero_vad~gw-x2k1:17
   curl localhost:8000/v2/health/ready`;
 
 /** `nereid --help`. */
@@ -43,6 +44,11 @@ Commands:
   deadletters ls         List jobs that failed for good and were set aside
   deadletters show|replay|rm <id>  Tell one, run its job again, forget it
   webhooks show|resend <id>  Tell how far a job's webhook is, or have it sent again
+  replay ls              List what the journal has recorded
+  replay show|rm <id>    Tell a recording with its steps, or forget it
+  replay run <id>        Run it again, on another version too, and compare
+  replay diff <a> <b>    Compare two recordings
+  replay export <id>, import <file>  Take a recording from one cluster to another
   explain <id>           Tell what became of a request
 
 nereid <command> --help lists the options of a command.

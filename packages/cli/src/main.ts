@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { openSync, readFileSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { Readable } from 'node:stream';
 import { packageVersion, systemClock } from '@nereid/runtime';
 import { createServer, startRole } from '@nereid/server';
 import { runCommandLine } from './command-line.ts';
@@ -8,6 +9,11 @@ import { listLetters, removeLetter, replayLetter, showLetter } from './dead-lett
 import { explain } from './explain.ts';
 import { cancelJob, listJobs, removeJob, retryJob, showJob } from './jobs.ts';
 import { checkModels } from './models-check.ts';
+import { showRecording } from './recording-show.ts';
+import { listRecordings, removeRecording } from './recordings.ts';
+import { diffRecordings } from './replay-diff.ts';
+import { exportRecording, importRecording } from './replay-files.ts';
+import { runReplay } from './replay-run.ts';
 import { type RunHost, run } from './run.ts';
 import { evictSequence, listSequences } from './sequences.ts';
 import { STOP_SIGNALS } from './stop-signals.ts';
@@ -39,7 +45,17 @@ const host: RunHost = {
 };
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
-const caller = { ...host, fetch, pause };
+const caller = {
+  ...host,
+  fetch,
+  pause,
+  isTerminal: process.stderr.isTTY === true,
+  stdin: () => Readable.toWeb(process.stdin) as ReadableStream<Uint8Array>,
+  writeBytes: (bytes: Uint8Array) =>
+    new Promise<void>((resolve, reject) => {
+      process.stdout.write(bytes, (failure) => (failure == null ? resolve() : reject(failure)));
+    }),
+};
 
 // A reader of our output that goes away (`nereid serve | head`) must not end the server.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
@@ -68,6 +84,15 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
     removeLetter: (options) => removeLetter(options, caller),
     showWebhook: (options) => showWebhook(options, caller),
     resendWebhook: (options) => resendWebhook(options, caller),
+  },
+  replay: {
+    list: (options) => listRecordings(options, caller),
+    show: (options) => showRecording(options, caller),
+    run: (options) => runReplay(options, caller),
+    diff: (options) => diffRecordings(options, caller),
+    export: (options) => exportRecording(options, caller),
+    import: (options) => importRecording(options, caller),
+    remove: (options) => removeRecording(options, caller),
   },
 });
 // Explicit, since after an expired exit timeout a running model would hold the process.

@@ -1,0 +1,110 @@
+import { open, rename, rm } from 'node:fs/promises';
+import { Readable } from 'node:stream';
+import { EXIT_CODE, type ExitCode } from './exit-code.ts';
+import { openCall } from './open-call.ts';
+import type { RecordingJson } from './recording-json.ts';
+import { RECORDINGS_PATH, type RecordingOptions, recordingPath } from './recordings.ts';
+import { type CallHost, parsed } from './server-call.ts';
+
+export interface FilesHost extends CallHost {
+  readonly pid: number;
+  /** Standard input, to its end. */
+  readonly stdin: () => ReadableStream<Uint8Array>;
+  /** Resolves once standard output has taken them; rejects where nobody reads it. */
+  readonly writeBytes: (bytes: Uint8Array) => Promise<void>;
+}
+
+export interface ExportOptions extends RecordingOptions {
+  /** `-` for standard output; a name made of the id without it. */
+  readonly out?: string;
+  readonly gzip: boolean;
+}
+
+export interface ImportOptions {
+  readonly url: string;
+  /** `-` for standard input. */
+  readonly file: string;
+}
+
+const STANDARD = '-';
+
+/** `nereid replay export`: writes a recording to a file, which is there whole or not at all. */
+export async function exportRecording(options: ExportOptions, host: FilesHost): Promise<ExitCode> {
+  const { url, id, gzip, out = fileName(id, gzip ? '.nrj.gz' : '.nrj') } = options;
+  const fail = (text: string) => failed('export', text, host);
+  const opened = await openCall(
+    { url, method: 'GET', path: `${recordingPath(id)}/export`, query: gzip ? { gzip: 'true' } : {} },
+    host,
+  );
+  if (!opened.ok) return fail(opened.text);
+  try {
+    const bytes = await (out === STANDARD ? toStandardOutput(opened.body, host) : toFile(opened.body, out, host));
+    if (out !== STANDARD) host.stdout(`wrote ${id} to ${out}, ${bytes} bytes\n`);
+    return EXIT_CODE.stopped;
+  } catch (failure) {
+    return fail(`${out === STANDARD ? 'standard output' : out}: ${(failure as Error).message}`);
+  }
+}
+
+/** `nereid replay import`: puts the recording of a file into a server's journal. */
+export async function importRecording({ url, file }: ImportOptions, host: FilesHost): Promise<ExitCode> {
+  const fail = (text: string, exitCode?: ExitCode) => failed('import', text, host, exitCode);
+  let body: ReadableStream<Uint8Array>;
+  try {
+    body = file === STANDARD ? host.stdin() : await fileStream(file);
+  } catch (failure) {
+    return fail(`cannot read ${file}: ${(failure as Error).message}`, EXIT_CODE.usage);
+  }
+  const opened = await openCall({ url, method: 'POST', path: RECORDINGS_PATH, body }, host);
+  if (!opened.ok) return fail(opened.text);
+  const recording = parsed(await new Response(opened.body).text()) as Partial<RecordingJson> | undefined;
+  if (recording?.id === undefined) return fail(`${url} answered with no recording: is it a Nereid server's HTTP port?`);
+  host.stdout(`imported as ${recording.id}: ${recording.steps} steps of model ${recording.model_name}\n`);
+  return EXIT_CODE.stopped;
+}
+
+/** A name of no folder. */
+function fileName(id: string, ending: string): string {
+  return `${id.replace(/[^A-Za-z0-9_.%-]/g, '-')}${ending}`;
+}
+
+async function toStandardOutput(body: ReadableStream<Uint8Array>, { writeBytes }: FilesHost): Promise<number> {
+  let written = 0;
+  for await (const bytes of body) {
+    await writeBytes(bytes);
+    written += bytes.byteLength;
+  }
+  return written;
+}
+
+/** Written beside it and renamed once it is whole. */
+async function toFile(body: AsyncIterable<Uint8Array>, path: string, { pid }: FilesHost): Promise<number> {
+  const part = `${path}.${pid}.part`;
+  const handle = await open(part, 'w');
+  let written = 0;
+  try {
+    try {
+      for await (const bytes of body) {
+        await handle.writeFile(bytes);
+        written += bytes.byteLength;
+      }
+    } finally {
+      await handle.close();
+    }
+    await rename(part, path);
+    return written;
+  } catch (failure) {
+    await rm(part, { force: true });
+    throw failure;
+  }
+}
+
+async function fileStream(path: string): Promise<ReadableStream<Uint8Array>> {
+  const handle = await open(path, 'r');
+  return Readable.toWeb(handle.createReadStream()) as ReadableStream<Uint8Array>;
+}
+
+function failed(command: string, text: string, { stderr }: CallHost, exitCode: ExitCode = EXIT_CODE.failed): ExitCode {
+  stderr(`nereid replay ${command}: ${text.replace(/\s*[\r\n]+\s*/g, ' ')}\n`);
+  return exitCode;
+}
