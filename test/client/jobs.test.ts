@@ -70,6 +70,7 @@ describe('a produced job', () => {
       inputs: {},
       outputs: ['A'],
       priority: 2,
+      journal: false,
       parameters: { big: 2n ** 60n, small: 2n, double: 0.5 },
     };
     const wishes = { deadlineMs: 5, resultTtlS: 6, tags: ['a'], webhook: 'https://w.example', traceparent: '00-x' };
@@ -85,6 +86,7 @@ describe('a produced job', () => {
     expect(decoded.request).toMatchObject({
       modelVersion: '3',
       priority: 2n,
+      journal: false,
       parameters: { big: 2n ** 60n, small: 2n, double: 0.5 },
     });
   });
@@ -129,7 +131,8 @@ describe('a produced job', () => {
 });
 
 /** A server of one sequence that goes by R22: it refuses inputs of 0 rows at the door, and answers 7 with an error. */
-function steps(model = 'm') {
+function steps(options: { readonly journal?: boolean } = {}) {
+  const model = 'm';
   const done: number[] = [];
   const seen: string[] = [];
   let lost = false;
@@ -154,7 +157,7 @@ function steps(model = 'm') {
       const { parameters } = JSON.parse(Buffer.from(bytes.subarray(0, Number(length))).toString());
       const value = bytes.byteLength > Number(length) ? bytes[Number(length)] : undefined;
       seen.push(
-        `${parameters.nereid_step}${parameters.sequence_start ? ' start' : ''}${parameters.sequence_end ? ' end' : ''}`,
+        `${parameters.nereid_step}${parameters.sequence_start ? ' start' : ''}${parameters.sequence_end ? ' end' : ''}${parameters.nereid_journal ? ' recorded' : ''}`,
       );
       if (value === 13) throw new TypeError('fetch failed');
       const error = refusal(value, parameters.nereid_step, parameters.sequence_start === true, parameters.sequence_id);
@@ -167,7 +170,7 @@ function steps(model = 'm') {
       });
     },
   });
-  const sequence = client.sequence({ model });
+  const sequence = client.sequence({ ...options, model });
   const step = (value?: number, end = false) => {
     const data = value === undefined ? [] : [value];
     const input = { inputs: { I: { datatype: 'UINT8', shape: [data.length], data } } } as const;
@@ -185,6 +188,12 @@ describe('a sequence', () => {
       ['0 start', '1', '2 end'],
     ]);
     await expect(step(4)).rejects.toMatchObject({ reason: 'sequence_closed' });
+  });
+
+  test('asks with its first step to be recorded', async () => {
+    const { step, seen } = steps({ journal: true });
+    await Promise.all([step(1), step(2, true)]);
+    expect(seen).toEqual(['0 start recorded', '1 end']);
   });
 
   test.each([

@@ -179,6 +179,7 @@ test('all that a request says reaches the server', async () => {
     sequence: { id: 2n ** 64n - 1n, start: true, end: true, step: 4 },
     priority: 3,
     timeoutUs: 5n,
+    journal: true,
     parameters: { whole: 2, double: 0.5, long: -(2n ** 62n), text: 't', flag: false },
   });
   expect(request.outputs).toEqual([
@@ -192,6 +193,7 @@ test('all that a request says reaches the server', async () => {
     sequenceStep: 4,
     priority: 3n,
     timeoutUs: 5n,
+    journal: true,
     parameters: { whole: 2n, double: 0.5, long: -(2n ** 62n), text: 't', flag: false },
   });
 });

@@ -6,6 +6,7 @@ import { jobResult } from './job-data.ts';
 import { isObject, objectOf, parseJson } from './json.ts';
 import { withQuery } from './paths.ts';
 import { backOffMs, RETRY_DEFAULTS } from './retry.ts';
+import { textLines } from './text-lines.ts';
 
 /** What became of a line. */
 export interface BatchResult {
@@ -67,26 +68,4 @@ async function batchResult(text: string): Promise<BatchResult> {
   const { body, bodies = [body] } = objectOf(response, 'result');
   const values = Array.isArray(bodies) ? bodies : [];
   return { ...named, answers: await Promise.all(values.map((value) => jobResult(value, undefined))) };
-}
-
-/** Lines of a body, each as soon as it is whole. Leaving the loop cancels the body. */
-async function* textLines(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void, void> {
-  const reader = body.getReader();
-  const decoder = new TextDecoder();
-  let held: string[] = [];
-  try {
-    while (true) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      const [first = '', ...others] = decoder.decode(value, { stream: true }).split('\n');
-      held.push(first);
-      for (const next of others) {
-        const line = held.join('');
-        held = [next];
-        if (line !== '') yield line;
-      }
-    }
-  } finally {
-    await reader.cancel().catch(() => {});
-  }
 }

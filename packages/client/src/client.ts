@@ -6,6 +6,7 @@ import { type GenerateAnswer, type GenerateInput, generate, modelPath, stream } 
 import { type CallOptions, createHttp, type Http, type HttpOptions } from './http.ts';
 import { decodeAnswer, encodeRequest, HEADER_LENGTH, type InferInput, type InferResult } from './infer.ts';
 import { createJobs, type Jobs } from './jobs.ts';
+import { createJournal, type Journal } from './journal.ts';
 import { createSequence, type Sequence, type SequenceOptions } from './sequence.ts';
 
 /** What a model is asked with and answers (`GET /v2/models/{m}`). */
@@ -41,6 +42,7 @@ export interface Client {
   readonly blobs: Blobs;
   readonly batches: Batches;
   readonly deadLetters: DeadLetters;
+  readonly journal: Journal;
   /** Whether the server, or one of its models, can be asked now. False too where there is no server. */
   isReady(model?: string, options?: CallOptions): Promise<boolean>;
   metadata(model: string, options?: CallOptions): Promise<ModelMetadata>;
@@ -59,6 +61,7 @@ export function createClient(options: HttpOptions): Client {
     blobs,
     batches: createBatches(http),
     deadLetters: createDeadLetters(http),
+    journal: createJournal(http),
     async isReady(model, call = {}) {
       const path = model === undefined ? '/v2/health/ready' : `${modelPath(model)}/ready`;
       try {

@@ -21,6 +21,14 @@ export type { Job, JobState, JobWishes } from './job.ts';
 export type { JobDataOptions, JobInput } from './job-data.ts';
 export type { EndEvent, QueueEventsLike, QueueLike } from './job-outcomes.ts';
 export type { JobFilter, JobPage, JobQueue, Jobs, SubmitOptions, WatchOptions } from './jobs.ts';
+export type {
+  Comparison,
+  Journal,
+  RecordingFile,
+  RecordingFilter,
+  RecordingPage,
+  StepsOptions,
+} from './journal.ts';
 export type { Parameters, ParameterValue } from './json.ts';
 export {
   type BullOptions,
@@ -31,6 +39,8 @@ export {
   type Producer,
   type ProducerOptions,
 } from './producer.ts';
+export type { RecordedAnswer, RecordedStep, RecordedTensor, Recording, RecordingState } from './recording.ts';
+export type { Difference, ReplayedStep, ReplayOptions, ReplayVerdict, Tolerance } from './replay.ts';
 export type { RetryOptions } from './retry.ts';
 export type { Sequence, SequenceOptions, StepInput } from './sequence.ts';
 export { type TensorInput, type TensorOutput, type TensorValues, texts } from './tensor.ts';

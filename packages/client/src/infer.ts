@@ -33,6 +33,8 @@ export interface InferInput {
   readonly priority?: number | bigint;
   /** How long it may wait in the queue, in microseconds; 0, the default, for what the model's queue policy says. */
   readonly timeoutUs?: number | bigint;
+  /** Whether it is recorded, with its sequence where it begins one (docs/replay.md); as the model's config says without it. */
+  readonly journal?: boolean;
   /** For the model. */
   readonly parameters?: Parameters;
 }
@@ -49,7 +51,7 @@ export const HEADER_LENGTH = 'Inference-Header-Content-Length';
 
 /** A v2 request's JSON members beside its inputs, with all parameters. Throws INVALID_ARG. */
 export function requestMembers(input: Omit<InferInput, 'model' | 'version' | 'inputs'>): JsonObject {
-  const { id, outputs, sequence, priority, timeoutUs } = input;
+  const { id, outputs, sequence, priority, timeoutUs, journal } = input;
   return {
     id: id === '' ? undefined : id,
     parameters: {
@@ -57,6 +59,7 @@ export function requestMembers(input: Omit<InferInput, 'model' | 'version' | 'in
       ...(sequence === undefined ? {} : sequenceParameters(sequence)),
       priority: isUnset(priority) ? undefined : priority,
       timeout: isUnset(timeoutUs) ? undefined : timeoutUs,
+      nereid_journal: journal,
       binary_data_output: outputs === undefined ? true : undefined,
     },
     outputs: outputs?.map(outputMembers),

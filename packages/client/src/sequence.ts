@@ -4,13 +4,15 @@ import type { InferInput, InferResult, SequenceInput } from './infer.ts';
 import { randomId } from './random-id.ts';
 
 /** A step of a sequence: a request without what makes it one. */
-export type StepInput = Omit<InferInput, 'model' | 'version' | 'sequence'>;
+export type StepInput = Omit<InferInput, 'model' | 'version' | 'sequence' | 'journal'>;
 
 export interface SequenceOptions {
   readonly model: string;
   readonly version?: string;
   /** A new one without it. It must never have been used before. */
   readonly id?: string | number | bigint;
+  /** Whether it is recorded (docs/replay.md); as the model's config says without it. */
+  readonly journal?: boolean;
 }
 
 /**
@@ -37,7 +39,7 @@ const NEEDS_START = /must specify the START flag/;
 
 export function createSequence(
   infer: (input: InferInput, options: CallOptions) => Promise<InferResult>,
-  { model, version, id = randomId() }: SequenceOptions,
+  { model, version, id = randomId(), journal }: SequenceOptions,
 ): Sequence {
   /** The number of the next step. */
   let next = 0;
@@ -48,7 +50,9 @@ export function createSequence(
 
   const send = (input: StepInput, options: CallOptions, step: number, end: boolean) => {
     const sequence: SequenceInput = { id, step, start: step === 0, end };
-    return infer({ ...input, model, ...(version === undefined ? {} : { version }), sequence }, options);
+    // Decided with the first step.
+    const recorded = step !== 0 || journal === undefined ? {} : { journal };
+    return infer({ ...input, ...recorded, model, ...(version === undefined ? {} : { version }), sequence }, options);
   };
 
   const take = async (input: StepInput, options: CallOptions, end: boolean): Promise<InferResult> => {
