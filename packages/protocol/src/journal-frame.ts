@@ -20,11 +20,16 @@ export type JournalFrame =
   | { readonly kind: 'step'; readonly step: RecordedStep }
   | { readonly kind: 'tensor'; readonly digest: string; readonly data: Uint8Array };
 
-/** The frame of a step; a tensor with a digest goes without its data. */
-export function encodeStepFrame(step: RecordedStep): Buffer {
+/**
+ * The frame of a step; a tensor with a digest goes without its data. `apart` may name one of a tensor whose data its caller
+ * keeps elsewhere.
+ */
+export function encodeStepFrame(step: RecordedStep, apart?: (tensor: RecordedTensor) => string | undefined): Buffer {
   const data: Uint8Array[] = [];
-  const tensor = ({ name, datatype, shape, digest, redacted, data: bytes }: RecordedTensor) => {
+  const tensor = (recorded: RecordedTensor) => {
+    const { name, datatype, shape, redacted, data: bytes } = recorded;
     if (redacted === true) return { name, datatype, shape, redacted };
+    const digest = apart?.(recorded) ?? recorded.digest;
     if (digest !== undefined) return { name, datatype, shape, digest };
     const held = bytes ?? new Uint8Array();
     data.push(held);

@@ -28,6 +28,7 @@ export type { DeadLetter, DeadLetters, ReplayOutcome } from './jobs-letters.ts';
 export { newJobId, parsePublicJobId, publicJobId, type QueueKind } from './jobs-names.ts';
 export type { JobPayloads } from './jobs-payloads.ts';
 export type {
+  JournalBounds,
   JournalReader,
   JournalStore,
   JournalWriter,
@@ -37,6 +38,7 @@ export type {
   RecordingQuery,
 } from './journal.ts';
 export { parseRecordingId, recordingId } from './journal-names.ts';
+export { createJournalStore, type JournalStoreOptions } from './journal-redis.ts';
 export type { KeptTotal, KeptTotals } from './kept-totals.ts';
 export { createLocalDirectory } from './local-directory.ts';
 export { createLocalResources } from './local-resources.ts';

@@ -2,9 +2,12 @@ import { NereidError } from '@nereid/protocol';
 import { encodeName } from './encode-name.ts';
 
 interface RedisKeyRow {
-  /** After the prefix. Its one `{…}` is the hash tag: no command spans two slots of a Cluster. */
+  /**
+   * After the prefix. Its one `{…}` is the hash tag: no command spans two slots of a Cluster. It may end in another name,
+   * `<session>`.
+   */
   readonly pattern: `${string}{${'id' | 'model' | 'all'}}${string}`;
-  readonly kind: 'list' | 'hash' | 'string' | 'set' | 'zset' | 'channel';
+  readonly kind: 'list' | 'hash' | 'string' | 'set' | 'zset' | 'stream' | 'channel';
   readonly holds: string;
   readonly ttl: string;
   readonly deletedBy: string;
@@ -107,6 +110,55 @@ const KEY_TABLE = {
     holds: 'batches of the model, by their ids',
     ttl: 'none',
     deletedBy: 'who finds that the batch is gone',
+  },
+  journalModels: {
+    pattern: 'journal-models:{all}',
+    kind: 'set',
+    holds: 'models that may have recordings',
+    ttl: 'twice `age_s` of `--journal-config`, renewed while steps are recorded',
+    deletedBy: 'who finds that the model has none',
+  },
+  journal: {
+    pattern: 'journal:{model}',
+    kind: 'zset',
+    holds: 'recordings of the model, by when they began or were imported',
+    ttl: 'that of the recording that lives longest',
+    deletedBy: 'who removes the last one',
+  },
+  journalUntil: {
+    pattern: 'journal-until:{model}',
+    kind: 'zset',
+    holds: 'recording → when it runs out',
+    ttl: 'as above',
+    deletedBy: 'as above',
+  },
+  journalBytes: {
+    pattern: 'journal-bytes:{model}',
+    kind: 'hash',
+    holds: 'recording → its bytes; under no name the bytes of all',
+    ttl: 'as above',
+    deletedBy: 'as above',
+  },
+  journalRecording: {
+    pattern: 'journal-recording:{model}:<session>',
+    kind: 'hash',
+    holds: 'a recording: its state, its steps and bytes in numbers, whose they are',
+    ttl: '`age_s` of `--journal-config` since its last step, a day by default, and up to a 64th more',
+    deletedBy: 'who removes it, or begins another where there are too many',
+  },
+  journalSteps: {
+    pattern: 'journal-steps:{model}:<session>',
+    kind: 'stream',
+    holds: 'its steps; step 0 is entry 1-0',
+    ttl: 'as above',
+    deletedBy: 'as above',
+  },
+  journalTensors: {
+    pattern: 'journal-tensors:{model}:<session>',
+    kind: 'hash',
+    holds: 'SHA-256 → the data of its tensors of 16 KiB and more, each once',
+    ttl: 'as above',
+    deletedBy: 'as above',
   },
   directoryMeta: {
     pattern: 'dir:{all}:meta',
@@ -223,9 +275,14 @@ const KEY_TABLE = {
 } satisfies Readonly<Record<string, RedisKeyRow>>;
 
 /** Names of keys; the argument is a process id, a model's name or a channel's. */
-export type RedisKeys = { readonly [name in keyof typeof KEY_TABLE]: (tag: string) => string };
+export type RedisKeys = {
+  readonly [name in keyof typeof KEY_TABLE]: (typeof KEY_TABLE)[name]['pattern'] extends `${string}${typeof NAME}`
+    ? (tag: string, encodedName: string) => string
+    : (tag: string) => string;
+};
 
 const TAG = /\{[a-z]+\}/;
+const NAME = '<session>';
 
 /** The one place of key names. Throws INVALID_ARG for a prefix with braces, which would be taken for hash tags. */
 export function redisKeys(prefix: string): RedisKeys {
@@ -234,8 +291,9 @@ export function redisKeys(prefix: string): RedisKeys {
   }
   const names = Object.entries(KEY_TABLE).map(([name, { pattern }]) => {
     const [before = '', after = ''] = pattern.split(TAG);
+    const end = after.replace(NAME, '');
     // A brace within a name would end the hash tag.
-    return [name, (tag: string) => `${prefix}:${before}{${encodeName(tag)}}${after}`];
+    return [name, (tag: string, more = '') => `${prefix}:${before}{${encodeName(tag)}}${end}${more}`];
   });
   return Object.fromEntries(names) as RedisKeys;
 }

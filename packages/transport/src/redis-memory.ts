@@ -7,6 +7,15 @@ export interface RedisMemory {
   readonly max: number;
 }
 
+/** What may be left out is, where Redis is fuller than this. */
+const FULL_SHARE = 0.9;
+
+/** True where no recording should begin: the rest is for jobs. */
+export async function isNearlyFull(client: RedisClient): Promise<boolean> {
+  const memory = await redisMemory(client);
+  return memory !== undefined && memory.used > memory.max * FULL_SHARE;
+}
+
 /** Of the server that is fullest, in bytes; undefined where none has a limit, or INFO is hidden. */
 export async function redisMemory(client: RedisClient): Promise<RedisMemory | undefined> {
   const servers: readonly Redis[] = client instanceof Cluster ? client.nodes('master') : [client];

@@ -12,6 +12,8 @@ interface FakeJournal extends JournalWriter {
   readonly ends: NewEnd[];
   /** Steps are kept once this has resolved. */
   held: Promise<void> | undefined;
+  /** The recording that takes no more. */
+  over: string;
 }
 
 let journal: FakeJournal;
@@ -22,6 +24,7 @@ function fakeJournal(): FakeJournal {
     steps: [],
     ends: [],
     held: undefined,
+    over: '',
     dropped: 0,
     async append(steps) {
       fake.steps.push(...steps);
@@ -30,6 +33,7 @@ function fakeJournal(): FakeJournal {
     async end(ends) {
       fake.ends.push(...ends);
     },
+    isOver: (id) => fake.over === id,
     close() {},
   };
   return fake;
@@ -39,6 +43,7 @@ function fakeJournal(): FakeJournal {
 const writer: JournalWriter = {
   append: (steps) => journal.append(steps),
   end: (ends) => journal.end(ends),
+  isOver: (id) => journal.isOver(id),
   dropped: 0,
   close() {},
 };
@@ -68,7 +73,7 @@ const answerText = (answer: RecordedAnswer) =>
   answer.ok ? String(numbersOf(answer.outputs[0])) : answer.error.message;
 const numbersOf = (tensor: RecordedTensor | undefined) =>
   tensor?.data === undefined ? [] : int32Values({ ...tensor, data: tensor.data });
-const ended = () => journal.ends.map(({ id, state }) => `${id} ${state}`);
+const ended = () => journal.ends.map(({ id, state, worker }) => `${id} ${state} ${worker}`);
 
 describe('a sequence that is recorded', () => {
   it('has each step with its answer and where it ran, to its END', async () => {
@@ -124,6 +129,15 @@ describe('a sequence that is recorded', () => {
     expect(journal.steps.map(({ step }) => step.batchSize)).toEqual([2, 2]);
   });
 
+  it('is made no more steps of once it takes none', async () => {
+    await steps.ask([{ x: 1, g: 1 }]);
+    journal.over = 'm~gw-test:1';
+    await steps.ask([{ x: 2, g: 2 }]);
+    journal.over = '';
+    await steps.ask([{ x: 3, g: 3 }]);
+    expect(told()).toEqual(['0: 1 → 1, applied, open']);
+  });
+
   it('shows the id that its requests show, which is its model’s too', async () => {
     await steps.ask([{ x: 1, g: 1, more: { shownId: 'other' } }]);
     await steps.ask([{ x: 2, g: 2, more: { shownId: 'other' } }]);
@@ -146,7 +160,7 @@ describe('a sequence that is recorded', () => {
     await fragile.ask([{ x: 66, g: 3 }]);
     expect(told()).toEqual(['0: 1 → 1, applied, open', '0: 5 → 5, applied, open', '1: 66 → , lost, lost']);
     // The other one lost its state between two steps.
-    expect(ended()).toEqual(['p~gw-test:2 lost']);
+    expect(ended()).toEqual(['p~gw-test:2 lost wk-test']);
   });
 
   it.each([
@@ -155,7 +169,7 @@ describe('a sequence that is recorded', () => {
   ])('%s is marked so', async (_, change, state) => {
     await steps.ask([{ x: 1, g: 1 }]);
     change();
-    await expect.poll(ended).toEqual([`m~gw-test:1 ${state}`]);
+    await expect.poll(ended).toEqual([`m~gw-test:1 ${state} wk-test`]);
   });
 
   it('ends with a step that was cancelled while it ran', async () => {

@@ -77,7 +77,9 @@ export interface Recorder {
 
 /** A sequence that is recorded. */
 interface RecordedSession {
+  readonly id: string;
   readonly model: string;
+  readonly worker: ProcessId;
   /** Of its next step. */
   step: number;
   /** Its step is to run once more (iterative sequences); answers of the runs before. */
@@ -104,18 +106,30 @@ export function createRecorder({ journal, config, clock }: RecorderOptions): Rec
     return facts;
   };
 
+  /** Of a recording that takes no more steps none is made. */
+  const isKept = (name: string): boolean => {
+    const session = sessions.get(name);
+    if (session === undefined) return false;
+    if (!journal.isOver(session.id)) return true;
+    sessions.delete(name);
+    return false;
+  };
+
   /** The name that a request is recorded by: of its session, or its own; undefined where it is not. */
-  const nameOf = (entry: WholeEntry, rule: JournalRule, { message: { model }, sequences: keeps }: RecordedBatch) => {
+  const nameOf = (entry: WholeEntry, rule: JournalRule, { message, worker, sequences: keeps }: RecordedBatch) => {
+    const { model } = message;
     const name = keeps ? entry.session : entry.id;
     if (name === null) return undefined;
     // An iterative sequence is one request.
     const begins = !keeps || entry.request.sequenceStart || entry.id === name;
-    if (!begins) return sessions.has(name) ? name : undefined;
+    if (!begins) return isKept(name) ? name : undefined;
     if (sessions.get(name)?.again === true) return name;
     const { journal: wish } = entry.request;
     const share = wish === undefined ? (rule.share ?? config.share) : Number(wish);
     const isRecorded = share >= 1 || (share > 0 && fractionOf(name) < share);
-    if (isRecorded && keeps) sessions.set(name, { model, step: 0, again: false, answers: [] });
+    if (isRecorded && keeps) {
+      sessions.set(name, { id: recordingId(model, name), model, worker, step: 0, again: false, answers: [] });
+    }
     return isRecorded ? name : undefined;
   };
 
@@ -152,7 +166,7 @@ export function createRecorder({ journal, config, clock }: RecorderOptions): Rec
           if (state !== 'open') sessions.delete(name);
         }
         return {
-          id: recordingId(model, name),
+          id: session?.id ?? recordingId(model, name),
           model,
           kind: given.sequences ? 'sequence' : 'request',
           state,
@@ -210,7 +224,7 @@ export function createRecorder({ journal, config, clock }: RecorderOptions): Rec
         // Without a step that took effect nothing was recorded.
         if (session.step === 0) continue;
         const state = now === 'ended' ? 'freed' : 'lost';
-        void journal.end([{ id: recordingId(model, name), model, kind: 'sequence', state }]);
+        void journal.end([{ id: session.id, model, kind: 'sequence', state, worker: session.worker }]);
       }
     },
     get sequences() {
