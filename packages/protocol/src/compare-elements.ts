@@ -29,7 +29,7 @@ export interface ElementsDifference {
   readonly differing: number;
   readonly elements: number;
   /** The largest absolute difference between numbers; absent where none can be told. */
-  readonly largest?: ShownValue;
+  readonly largest?: number | string;
 }
 
 /** Bytes shown of a long element, and how many of them at most stand before the first that differs. */
@@ -130,7 +130,7 @@ function shownNumbers(
     : { recorded: shownNumber(a), replayed: shownNumber(b) };
 }
 
-function shownNumber(value: number | bigint): ShownValue {
+function shownNumber(value: number | bigint): number | string {
   if (typeof value === 'bigint' || !Number.isFinite(value)) return String(value);
   return Object.is(value, -0) ? '-0' : value;
 }

@@ -103,6 +103,7 @@ export { isJsonObject, type JsonObject, plainParameters } from './job-json.ts';
 export { isStreamProgress, readableOutputs } from './job-progress.ts';
 export { decodeJobResult, encodeJobResult, failedReason, jsonOrBase64, parseFailedReason } from './job-result.ts';
 export { jobStep } from './job-step.ts';
+export { type JournalFile, type JournalFileLimits, readJournalFile, writeJournalFile } from './journal-file.ts';
 export {
   decodeJournalFrame,
   encodeStepFrame,

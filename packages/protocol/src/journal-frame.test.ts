@@ -76,6 +76,12 @@ describe('a frame of the journal', () => {
     ['one of a later build', changed(2, 9), 'it is of version 9, and this build reads version 1'],
     ['an unknown kind', changed(3, 77), 'its kind 77 is unknown'],
     ['a head that is cut', encodeStepFrame(STEP).subarray(0, 20), 'it ends within its head'],
+    ['a head that is too long', long(16_777_217), 'its head has over 16777216 bytes'],
+    [
+      'bytes behind its tensors',
+      Buffer.concat([encodeStepFrame(STEP), Buffer.of(0)]),
+      '1 bytes stand behind its tensors',
+    ],
     ['a tensor that is cut', encodeStepFrame(STEP).subarray(0, -1), 'it ends within a tensor'],
   ])('refuses %s', (_, bytes, why) => {
     expect(() => decodeJournalFrame(bytes)).toThrow(why);
@@ -85,5 +91,11 @@ describe('a frame of the journal', () => {
 function changed(offset: number, value: number): Buffer {
   const bytes = Buffer.from(encodeStepFrame(STEP));
   bytes[offset] = value;
+  return bytes;
+}
+
+function long(headBytes: number): Buffer {
+  const bytes = Buffer.from(encodeStepFrame(STEP));
+  bytes.writeUInt32LE(headBytes, 4);
   return bytes;
 }

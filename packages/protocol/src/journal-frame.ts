@@ -7,18 +7,20 @@ import { type Datatype, isDatatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorInfo, NereidError } from './error.ts';
 import type { Parameters, ParameterValue } from './infer.ts';
 import type { BatchTiming } from './message.ts';
+import { FRAME_HEADER_BYTES_MAX } from './protocol-limits.ts';
 import type { RecordedAnswer, RecordedRequest, RecordedStep, RecordedTensor, StepEffect } from './recorded.ts';
 
 const MAGIC = 'Nj';
 /** Written into every frame; frames of this version and the one before are read. */
 export const JOURNAL_FRAME_VERSION = 1;
 const PREFIX_BYTES = 8;
-const KINDS = { step: 1, tensor: 2 } as const;
+const KINDS = { step: 1, tensor: 2, end: 3 } as const;
 
-/** A step, or the data of a tensor that steps name by its digest. */
+/** A step, the data of a tensor that steps name by its digest, or the end of a file with the SHA-256 of what is before it. */
 export type JournalFrame =
   | { readonly kind: 'step'; readonly step: RecordedStep }
-  | { readonly kind: 'tensor'; readonly digest: string; readonly data: Uint8Array };
+  | { readonly kind: 'tensor'; readonly digest: string; readonly data: Uint8Array }
+  | { readonly kind: 'end'; readonly sha256: string };
 
 /**
  * The frame of a step; a tensor with a digest goes without its data. `apart` may name one of a tensor whose data its caller
@@ -60,6 +62,10 @@ export function encodeTensorFrame(digest: string, data: Uint8Array): Buffer {
   return frame(KINDS.tensor, { digest, bytes: data.byteLength }, [data]);
 }
 
+export function encodeEndFrame(sha256: string): Buffer {
+  return frame(KINDS.end, { sha256 }, []);
+}
+
 /** Its tensors are views on the frame. Throws INVALID_ARG where it is none, or one of a later version. */
 export function decodeJournalFrame(bytes: Uint8Array): JournalFrame {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -69,15 +75,25 @@ export function decodeJournalFrame(bytes: Uint8Array): JournalFrame {
     throw broken(`it is of version ${version}, and this build reads version ${JOURNAL_FRAME_VERSION}`);
   }
   const headEnd = PREFIX_BYTES + buffer.readUInt32LE(4);
-  const head = parsed(buffer, headEnd);
+  if (headEnd - PREFIX_BYTES > FRAME_HEADER_BYTES_MAX)
+    throw broken(`its head has over ${FRAME_HEADER_BYTES_MAX} bytes`);
   const cursor: Cursor = { bytes: buffer, offset: headEnd };
-  switch (buffer[3]) {
+  const decoded = frameOf(buffer[3], parsed(buffer, headEnd), cursor);
+  const left = buffer.byteLength - cursor.offset;
+  if (left > 0) throw broken(`${left} bytes stand behind its tensors`);
+  return decoded;
+}
+
+function frameOf(kind: number | undefined, head: Head, cursor: Cursor): JournalFrame {
+  switch (kind) {
     case KINDS.step:
       return { kind: 'step', step: stepOf(head, cursor) };
     case KINDS.tensor:
       return { kind: 'tensor', digest: text(head, 'digest'), data: take(cursor, count(head, 'bytes')) };
+    case KINDS.end:
+      return { kind: 'end', sha256: text(head, 'sha256') };
     default:
-      throw broken(`its kind ${buffer[3]} is unknown`);
+      throw broken(`its kind ${kind} is unknown`);
   }
 }
 

@@ -10,6 +10,8 @@ export const REQUEST_PARAMETERS_MAX = 4_096;
 export const SHAPE_DIMENSIONS_MAX = 1_024;
 /** The part of a message frame before its tensors. */
 export const FRAME_HEADER_BYTES_MAX = 16_777_216;
+/** The header line of a journal file, its end of line not among them. */
+export const JOURNAL_HEADER_BYTES_MAX = 65_536;
 
 /** Answers of one stream that `done` and `response_stats` tell of one by one, the first ones. */
 export const RESPONSES_COUNTED_MAX = 1_024;
