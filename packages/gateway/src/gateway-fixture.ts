@@ -78,6 +78,8 @@ export interface FixtureOptions extends Partial<Pick<GatewayOptions, 'strictRead
   readonly models?: readonly ModelRecord[];
   /** By default requests stay unanswered. */
   readonly answer?: (message: InferMessage) => Outcome;
+  /** Told of each message to the coordinator, before `answer` is. */
+  readonly told?: (message: Message, coordinator: Mailbox) => void;
   readonly mailboxLimits?: MailboxLimits;
   readonly largeTensors?: LargeTensors;
 }
@@ -101,6 +103,7 @@ export async function gatewayFixture(options: FixtureOptions = {}): Promise<Gate
   const coordinator = transport.open('co-1', (messages) => {
     for (const message of messages) {
       received.push(message);
+      options.told?.(message, coordinator);
       if (message.kind === 'infer' && options.answer !== undefined) {
         coordinator.send(message.replyTo, responseTo(message, options.answer(message)));
       }

@@ -91,9 +91,9 @@ export function memoryJournal(): MemoryJournal {
     async list({ model, limit, after }) {
       const all = [...kept.values()].map(({ recording }) => recording).filter((recording) => recording.model === model);
       all.sort((a, b) => b.startedMs - a.startedMs);
-      const begin = after === '' ? 0 : all.findIndex(({ id }) => id === after) + 1;
+      const begin = after === '' ? 0 : all.findIndex(({ id }) => `@${id}` === after) + 1;
       const recordings = all.slice(begin, begin + limit);
-      return { recordings, next: begin + limit < all.length ? (recordings.at(-1)?.id ?? '') : '' };
+      return { recordings, next: recordings.length < limit ? '' : `@${recordings.at(-1)?.id}` };
     },
     find: async (id) => kept.get(id)?.recording,
     steps: async (id, from, limit) => kept.get(id)?.steps.slice(from, from + limit) ?? [],

@@ -1,10 +1,23 @@
 import type { ModelRecord } from '@nereid/config';
-import type { RecordedStep, Recording, RecordingState } from '@nereid/protocol';
+import {
+  compareStep,
+  type RecordedStep,
+  type Recording,
+  type RecordingState,
+  type StepDifference,
+  type Tolerance,
+} from '@nereid/protocol';
+import type { Clock, Log } from '@nereid/runtime';
 import { type Directory, type JournalReader, parseRecordingId, recordingId } from '@nereid/transport';
+import type { Gateway } from './gateway.ts';
+import { createReplays, type Replays } from './journal-replays.ts';
 
 export interface JournalParts {
   readonly store: JournalReader;
   readonly directory: Pick<Directory<ModelRecord>, 'processes'>;
+  readonly gateway: Gateway;
+  readonly clock: Clock;
+  readonly log: Log;
 }
 
 export interface RecordingsQuery {
@@ -16,14 +29,21 @@ export interface RecordingsQuery {
   /** From 1. */
   readonly limit: number;
   /** The `next` of an earlier page; undefined for the first. */
-  readonly after: string | undefined;
+  readonly after: ListPlace | undefined;
+}
+
+/** How far a list has come. */
+export interface ListPlace {
+  readonly model: string;
+  /** As the store has it; '' for the model's first. */
+  readonly behind: string;
 }
 
 export interface RecordingsPage {
   /** By model, of each the newest first. Fewer than the limit where many were looked at that are not asked for. */
   readonly recordings: readonly Recording[];
   /** There may be more behind this one. */
-  readonly next: string | undefined;
+  readonly next: ListPlace | undefined;
 }
 
 /** Recordings as clients see them. What asks Redis rejects with UNAVAILABLE where that does not answer. */
@@ -37,6 +57,16 @@ export interface Journal {
   steps(recording: Recording, from: number, limit: number, bytesMax: number): Promise<readonly RecordedStep[]>;
   /** What it was; undefined for none. */
   remove(id: string): Promise<Recording | undefined>;
+  /** Compares the answers of two recordings, up to the first step that differs. Steps that took no effect are left out. */
+  diff(recording: Recording, other: Recording, tolerance: Tolerance): Promise<RecordingsDifference>;
+  readonly replay: Replays['run'];
+}
+
+export interface RecordingsDifference {
+  /** Steps that were compared, with the one that differs. */
+  readonly compared: number;
+  /** Undefined where they are equal. */
+  readonly first: StepDifference | undefined;
 }
 
 /** Recordings that one answer looks at where only some are asked for. */
@@ -45,13 +75,22 @@ const LOOKED_PAGE = 500;
 /** Steps that are read at a time. */
 const STEPS_PAGE = 32;
 
-export function createJournal({ store, directory }: JournalParts): Journal {
+export function createJournal({ store, directory, gateway, clock, log }: JournalParts): Journal {
   /** A worker that has died could not say what became of what it recorded. */
   const told = (recording: Recording): Recording => {
     if (recording.state !== 'open' || recording.imported) return recording;
     const lives = directory.processes('worker').some(({ id }) => id === recording.worker);
     return lives ? recording : { ...recording, state: 'lost' };
   };
+
+  async function* stepsFrom({ id, steps }: Recording, from: number): AsyncGenerator<RecordedStep, void, undefined> {
+    for (let at = from; at < steps; ) {
+      const page = await store.steps(id, at, Math.min(STEPS_PAGE, steps - at));
+      if (page.length === 0) return;
+      yield* page;
+      at += page.length;
+    }
+  }
 
   const find = async (id: string) => {
     const known = knownId(id);
@@ -61,9 +100,9 @@ export function createJournal({ store, directory }: JournalParts): Journal {
 
   return {
     find,
+    replay: createReplays({ gateway, clock, log, steps: stepsFrom }).run,
     async list({ model, state, sequenceId, limit, after }) {
       const names = model === '' ? [...(await store.models())].sort() : [model];
-      const place = after === undefined ? undefined : parseRecordingId(after);
       const recordings: Recording[] = [];
       const isWanted = (recording: Recording) =>
         (state === undefined || recording.state === state) &&
@@ -71,19 +110,19 @@ export function createJournal({ store, directory }: JournalParts): Journal {
       const takesAll = state === undefined && sequenceId === undefined;
       let looked = 0;
       for (const name of names) {
-        if (place !== undefined && name < place.model) continue;
-        let behind = place?.model === name && after !== undefined ? after : '';
+        if (after !== undefined && name < after.model) continue;
+        let behind = after?.model === name ? after.behind : '';
         do {
-          const most = takesAll ? limit - recordings.length : LOOKED_PAGE;
-          const page = await store.list({ model: name, limit: most, after: behind });
-          for (const each of page.recordings) {
-            const recording = told(each);
-            if (isWanted(recording)) recordings.push(recording);
-            if (recordings.length === limit) return { recordings, next: each.id };
-          }
+          if (recordings.length === limit || looked >= LOOKED_MAX) return { recordings, next: { model: name, behind } };
+          const left = limit - recordings.length;
+          const page = await store.list({ model: name, limit: takesAll ? left : LOOKED_PAGE, after: behind });
+          const wanted = page.recordings.map(told).filter(isWanted);
+          recordings.push(...wanted.slice(0, left));
           looked += page.recordings.length;
-          behind = page.next;
-          if (looked >= LOOKED_MAX && behind !== '') return { recordings, next: behind };
+          const last = recordings.at(-1);
+          // The page's own place is behind others that are asked for.
+          const upTo = wanted.length > left ? page.recordings.findIndex(({ id }) => id === last?.id) + 1 : 0;
+          behind = upTo > 0 ? (await store.list({ model: name, limit: upTo, after: behind })).next : page.next;
         } while (behind !== '');
       }
       return { recordings, next: undefined };
@@ -113,7 +152,25 @@ export function createJournal({ store, directory }: JournalParts): Journal {
       const recording = await find(id);
       return recording !== undefined && (await store.remove(recording.id)) ? recording : undefined;
     },
+    async diff(recording, other, tolerance) {
+      const others = applied(stepsFrom(other, 0));
+      let compared = 0;
+      for await (const step of applied(stepsFrom(recording, 0))) {
+        const { value } = await others.next();
+        compared++;
+        const first = compareStep(step, value?.answers ?? [], tolerance);
+        if (first !== undefined) return { compared, first };
+      }
+      const { value: more } = await others.next();
+      if (more === undefined) return { compared, first: undefined };
+      const first = compareStep({ step: more.step, answers: [] }, more.answers, tolerance);
+      return { compared: compared + 1, first };
+    },
   };
+}
+
+async function* applied(steps: AsyncIterable<RecordedStep>): AsyncGenerator<RecordedStep, void, undefined> {
+  for await (const step of steps) if (step.effect === 'applied') yield step;
 }
 
 /** In the one way in which ids are written. */

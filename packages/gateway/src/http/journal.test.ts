@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { identity, modelRecord } from '../gateway-fixture.ts';
-import { createJournal } from '../journal.ts';
 import {
   failure,
   int32,
@@ -11,22 +10,21 @@ import {
   recordingOf,
 } from '../journal-fixture.ts';
 import { type HttpFixture, httpFixture } from './http-fixture.ts';
+import { journalFixture } from './journal-fixture.ts';
 
 const PATH = '/nereid/v1/journal';
 const MODELS = [modelRecord(identity('m', 'INT32', '-1', 'max_batch_size: 1 sequence_batching { }'))];
 
 let store: MemoryJournal;
-let fixture: HttpFixture;
+let http: HttpFixture['http'];
 
 beforeEach(async () => {
   store = memoryJournal();
-  const { directory } = await httpFixture({ models: MODELS });
-  await directory.register({ id: 'wk-1', role: 'worker', draining: false });
-  fixture = await httpFixture({ models: MODELS, http: { journal: createJournal({ store, directory }) } });
+  ({ http } = await journalFixture(store, { models: MODELS }));
 });
 
 async function call(method: 'GET' | 'DELETE' | 'POST', url: string) {
-  const answer = await fixture.http.inject({ method, url: `${PATH}${url}`, headers: { host: 'localhost' } });
+  const answer = await http.inject({ method, url: `${PATH}${url}`, headers: { host: 'localhost' } });
   return { status: answer.statusCode, body: answer.json() };
 }
 
@@ -51,6 +49,13 @@ describe('a list of recordings', () => {
       after = `&after=${encodeURIComponent(body.next)}`;
     }
     expect(pages).toEqual([['a~gw-1:4', 'a~gw-1:2'], ['a~gw-1:1', 'b~gw-1:3'], ['b~gw-1:0', 'c~gw-1:9'], ['c~gw-1:8']]);
+  });
+
+  it('goes on behind the last of those asked for', async () => {
+    const first = await call('GET', '?sequence_id=five&limit=1');
+    const second = await call('GET', `?sequence_id=five&limit=2&after=${encodeURIComponent(first.body.next)}`);
+    const ids = [first, second].map(({ body }) => body.recordings.map(({ id }: { id: string }) => id));
+    expect(ids).toEqual([['a~gw-1:4'], ['a~gw-1:2', 'b~gw-1:3']]);
   });
 
   it.each([
@@ -196,8 +201,8 @@ describe('a recording', () => {
 });
 
 it('recordings are for those who may make admin calls, and need a Redis', async () => {
-  const { http } = await httpFixture();
-  const answer = (headers: Record<string, string>) => http.inject({ method: 'GET', url: PATH, headers });
+  const { http: bare } = await httpFixture();
+  const answer = (headers: Record<string, string>) => bare.inject({ method: 'GET', url: PATH, headers });
   expect((await answer({ host: 'localhost', via: '1.1 proxy' })).statusCode).toBe(403);
   const without = await answer({ host: 'localhost' });
   expect([without.statusCode, without.json().code]).toEqual([503, 'UNAVAILABLE']);

@@ -1,21 +1,22 @@
 /** Recordings: what the journal has of requests (docs/replay.md). All are admin calls, since they show what clients have sent. */
-import { type ErrorInfo, NereidError, RECORDING_STATES, type RecordingState } from '@nereid/protocol';
-import { parseRecordingId } from '@nereid/transport';
+import { RECORDING_STATES, type RecordingState } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Journal } from '../journal.ts';
+import type { ListPlace } from '../journal.ts';
 import { recordingJson, stepJson } from '../journal-json.ts';
 import { sendJson } from './errors.ts';
 import type { InferContext } from './infer.ts';
-import { answer, refuse } from './jobs-answer.ts';
+import { answer } from './jobs-answer.ts';
+import {
+  foundRecording,
+  idOf,
+  type JournalContext,
+  journalOf,
+  recordingOf,
+  unknownRecording,
+} from './journal-found.ts';
+import { replayRecording, toleranceOf } from './journal-replay.ts';
 import { limitOf, readQuery, wrongQuery } from './query.ts';
 import type { Route } from './restrict-routes.ts';
-
-export interface JournalContext {
-  /** Undefined without Redis. */
-  readonly journal: Journal | undefined;
-  /** How to get one, for the answer then. */
-  readonly redisHint: string;
-}
 
 type Context = JournalContext & InferContext;
 
@@ -31,6 +32,8 @@ export function journalRoutes(context: Context): readonly Route[] {
     ['GET', JOURNAL, (request, reply) => listRecordings(context, request, reply)],
     ['GET', RECORDING, (request, reply) => showRecording(context, request, reply)],
     ['DELETE', RECORDING, (request, reply) => removeRecording(context, request, reply)],
+    ['POST', `${RECORDING}/replay`, (request, reply) => replayRecording(context, request, reply)],
+    ['GET', `${RECORDING}/diff`, (request, reply) => diffRecordings(context, request, reply)],
   ];
 }
 
@@ -45,24 +48,21 @@ function listRecordings(context: Context, request: FastifyRequest, reply: Fastif
       limit: limitOf(asked.limit, RECORDINGS_LISTED_MAX),
       after: placeOf(asked.after),
     });
-    send(context, reply, { recordings: recordings.map((recording) => recordingJson(recording)), next });
+    send(context, reply, {
+      recordings: recordings.map((recording) => recordingJson(recording)),
+      next: next && `${next.model}/${next.behind}`,
+    });
   });
 }
 
 /** GET /nereid/v1/journal/{id}[?from=&limit=&data=true]: the recording and its steps. */
 function showRecording(context: Context, request: FastifyRequest, reply: FastifyReply): void {
   answer(context, reply, async () => {
-    const journal = journalOf(context);
     const asked = readQuery(request, ['from', 'limit', 'data']);
     const from = stepOf('from', asked.from) ?? 0;
     const limit = limitOf(asked.limit, STEPS_LISTED_MAX);
     const withData = flagOf('data', asked.data);
-    const id = idOf(request);
-    const recording = await journal.find(id);
-    if (recording === undefined) {
-      refuse(context, reply, unknownRecording(id));
-      return;
-    }
+    const { journal, recording } = await foundRecording(context, request);
     const bytesMax = withData ? SHOWN_BYTES_MAX : Number.POSITIVE_INFINITY;
     const applied = await journal.applied(recording);
     const steps = await journal.steps(recording, from, limit, bytesMax);
@@ -80,23 +80,23 @@ function removeRecording(context: Context, request: FastifyRequest, reply: Fasti
   answer(context, reply, async () => {
     const id = idOf(request);
     const removed = await journalOf(context).remove(id);
-    if (removed === undefined) refuse(context, reply, unknownRecording(id));
-    else send(context, reply, recordingJson(removed));
+    if (removed === undefined) throw unknownRecording(id);
+    send(context, reply, recordingJson(removed));
   });
 }
 
-function journalOf({ journal, redisHint }: JournalContext): Journal {
-  if (journal === undefined) throw new NereidError('UNAVAILABLE', `recordings need a Redis: ${redisHint}`);
-  return journal;
-}
-
-/** As it was sent: its own escapes are part of it. */
-function idOf(request: FastifyRequest): string {
-  return (request.params as { readonly recording: string }).recording;
-}
-
-function unknownRecording(id: string): ErrorInfo {
-  return { code: 'NOT_FOUND', message: `recording '${id}' is not found`, field: 'id' };
+/** GET /nereid/v1/journal/{id}/diff?with={id}[&atol=&rtol=]: whether two recordings have the same answers. */
+function diffRecordings(context: Context, request: FastifyRequest, reply: FastifyReply): void {
+  answer(context, reply, async () => {
+    const asked = readQuery(request, ['with', 'atol', 'rtol']);
+    if (asked.with === undefined) throw wrongQuery('with', "give the id of the other recording as 'with'");
+    const tolerance = toleranceOf(numberOf(asked.atol), numberOf(asked.rtol));
+    const { journal, recording } = await foundRecording(context, request);
+    const other = await recordingOf(journal, asked.with, 'with');
+    const { compared, first } = await journal.diff(recording, other, tolerance);
+    const result = first === undefined ? 'equal' : 'differs';
+    send(context, reply, { result, compared, first_difference: first });
+  });
 }
 
 function send(context: Context, reply: FastifyReply, value: object): void {
@@ -110,8 +110,11 @@ function stateOf(text: string | undefined): RecordingState | undefined {
   throw wrongQuery('state', `state must be one of ${RECORDING_STATES.join(', ')}, got: ${text}`);
 }
 
-function placeOf(text: string | undefined): string | undefined {
-  if (text === undefined || parseRecordingId(text) !== undefined) return text;
+function placeOf(text: string | undefined): ListPlace | undefined {
+  if (text === undefined) return undefined;
+  // No model's name has a slash.
+  const slash = text.indexOf('/');
+  if (slash > 0) return { model: text.slice(0, slash), behind: text.slice(slash + 1) };
   throw wrongQuery('after', `after must be the 'next' of an earlier answer, got: ${text}`);
 }
 
@@ -123,4 +126,9 @@ function stepOf(name: string, text: string | undefined): number | undefined {
 function flagOf(name: string, text: string | undefined): boolean {
   if (text === undefined || text === 'true' || text === 'false') return text === 'true';
   throw wrongQuery(name, `${name} must be true or false, got: ${text}`);
+}
+
+/** What is no number is left for who reads it to refuse. */
+function numberOf(text: string | undefined): number | string | undefined {
+  return text === undefined || text.trim() === '' || Number.isNaN(Number(text)) ? text : Number(text);
 }

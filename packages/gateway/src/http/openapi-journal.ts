@@ -1,7 +1,15 @@
 /** Recordings of requests (http/journal.ts). */
 import { RECORDING_STATES } from '@nereid/protocol';
 import { RECORDINGS_LISTED_MAX, STEPS_LISTED_MAX } from './journal.ts';
-import { type GeneralRoute, JOB_ERROR_RESPONSE, jsonResponse, limited, named, ofModel } from './openapi-parts.ts';
+import {
+  type GeneralRoute,
+  JOB_ERROR_RESPONSE,
+  jsonBody,
+  jsonResponse,
+  limited,
+  named,
+  ofModel,
+} from './openapi-parts.ts';
 import type { Schema } from './openapi-schemas.ts';
 
 const JOURNAL = '/nereid/v1/journal';
@@ -45,6 +53,31 @@ const recording: Schema = {
     config_sha256: text,
     content_hash: text,
     imported: { type: 'boolean' },
+  },
+};
+
+const tolerance: Schema = { type: 'number', minimum: 0 };
+const wishes: Schema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    version: { type: 'string', pattern: '^[0-9]+$', description: 'The recorded one unless given.' },
+    pace: {
+      oneOf: [{ enum: ['flat', 'recorded'] }, { type: 'number', exclusiveMinimum: 0 }],
+      description: 'As fast as it goes, at the recorded pace, or so many times faster; flat unless given.',
+    },
+    from: { ...number, description: 'The first step that is compared; those before make the state.' },
+    until: { ...number, description: 'The first step that is not run.' },
+    replace: {
+      type: 'object',
+      required: ['step', 'inputs'],
+      properties: { step: number, inputs: { type: 'array', items: { type: 'object' } } },
+      description: 'Inputs of one step, in place of those of the same names.',
+    },
+    atol: { ...tolerance, description: 'Of floating point; bit for bit where neither is given.' },
+    rtol: { ...tolerance, description: 'Of floating point, times the recorded value.' },
+    record: { type: 'boolean', description: 'Records the run.' },
+    stop_at_first: { type: 'boolean', description: 'No step behind the first that differs.' },
   },
 };
 
@@ -97,6 +130,39 @@ export const JOURNAL_ROUTES: readonly GeneralRoute[] = [
       summary: 'Forgets a recording',
       parameters: [id, adminKey],
       success: jsonResponse('What it was.', recording),
+    },
+  ],
+  [
+    `${RECORDING}/replay`,
+    'post',
+    {
+      ...common,
+      summary: 'Runs a recording again, and compares what comes with what was recorded',
+      parameters: [id, adminKey],
+      body: jsonBody(wishes, { version: '2', atol: 0.001 }, false),
+      success: {
+        description: 'A line for each compared step, then one for the end.',
+        content: { 'application/x-ndjson': {} },
+      },
+    },
+  ],
+  [
+    `${RECORDING}/diff`,
+    'get',
+    {
+      ...common,
+      summary: 'Whether two recordings have the same answers',
+      parameters: [
+        id,
+        { ...ofQuery('with', 'The id of the other recording.', text), required: true },
+        ofQuery('atol', 'Absolute tolerance of floating point.', tolerance),
+        ofQuery('rtol', 'Relative tolerance of floating point.', tolerance),
+        adminKey,
+      ],
+      success: jsonResponse('The first difference, if there is one.', {
+        type: 'object',
+        properties: { result: { enum: ['equal', 'differs'] }, compared: number, first_difference: { type: 'object' } },
+      }),
     },
   ],
 ];

@@ -1,0 +1,176 @@
+import { createHash, randomUUID } from 'node:crypto';
+import type { CallMark } from '@nereid/caller';
+import { encodeModelConfig, type ModelRecord } from '@nereid/config';
+import {
+  type ErrorInfo,
+  type InferRequest,
+  NereidError,
+  type Outcome,
+  type RecordedStep,
+  type Recording,
+  type Tolerance,
+  thrownError,
+} from '@nereid/protocol';
+import type { Clock, Log } from '@nereid/runtime';
+import { recordingId } from '@nereid/transport';
+import type { Gateway } from './gateway.ts';
+import { type Replacement, type ReplayEnd, type ReplayedStep, replay } from './journal-replay.ts';
+
+/** What a replay is asked for. */
+export interface ReplayWishes {
+  /** '' for the recorded one. */
+  readonly version: string;
+  /** Times the recorded speed; 0 for as fast as it goes. */
+  readonly pace: number;
+  readonly from: number;
+  /** Undefined for the recording's end. */
+  readonly until: number | undefined;
+  readonly replace: Replacement | undefined;
+  readonly tolerance: Tolerance;
+  readonly record: boolean;
+  readonly stopAtFirst: boolean;
+}
+
+/** The end of a replay, and what only the gateway knows of it. */
+export interface EndedReplay extends ReplayEnd {
+  /** Id of the run's own recording, where it was to be recorded. */
+  readonly recording: string | undefined;
+  /** The model's config or files are others than those that were recorded. */
+  readonly configChanged: boolean;
+}
+
+export interface ReplaysParts {
+  readonly gateway: Pick<Gateway, 'model' | 'infer' | 'inferStream' | 'refusal' | 'sequences'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Steps of a recording from one on. */
+  readonly steps: (recording: Recording, from: number) => AsyncIterable<RecordedStep>;
+}
+
+/** Replays that this gateway runs now. */
+export interface Replays {
+  /**
+   * Each compared step as it is done, then the end. Throws, before the first of them, NOT_FOUND for a model or version
+   * that is not there, INVALID_ARG naming the wish at fault, and UNAVAILABLE where too many run.
+   */
+  run(
+    recording: Recording,
+    wishes: ReplayWishes,
+    signal: AbortSignal,
+  ): AsyncGenerator<ReplayedStep | EndedReplay, void, undefined>;
+}
+
+/** At a time; one more is refused. */
+const REPLAYS_MAX = 16;
+
+export function createReplays({ gateway, clock, log, steps: stepsFrom }: ReplaysParts): Replays {
+  let running = 0;
+
+  const begin = async (recording: Recording, wishes: ReplayWishes) => {
+    const { from, until = recording.steps, replace } = wishes;
+    checkRange(recording, from, until);
+    const version = wishes.version === '' ? recording.version : wishes.version;
+    const found = gateway.model(recording.model, version);
+    if (!found.ok) throw thrownError({ ...found.error, field: 'version' });
+    if (replace !== undefined) await checkReplaced(recording, replace, until);
+    return { found, until };
+  };
+
+  const checkReplaced = async (recording: Recording, { step, inputs }: Replacement, until: number) => {
+    if (step >= until) throw wrong('replace.step', `step ${step} is not run: the steps are those before ${until}`);
+    const recorded = await firstOf(stepsFrom(recording, step));
+    const names = recorded?.request.inputs.map(({ name }) => name) ?? [];
+    const unknown = inputs.find(({ name }) => !names.includes(name));
+    if (unknown === undefined) return;
+    const there = `step ${step} of recording '${recording.id}' has the inputs ${names.join(', ')}`;
+    throw wrong('replace.inputs', `there is no input '${unknown.name}': ${there}`);
+  };
+
+  const evict = async (model: string, session: string) => {
+    const evicted = await gateway.sequences.evict(session, model);
+    if (evicted.ok || evicted.error.code === 'NOT_FOUND') return;
+    log.warn({ err: evicted.error, model, session }, 'a replayed sequence is left until it has been idle for too long');
+  };
+
+  return {
+    async *run(recording, wishes, signal) {
+      if (running >= REPLAYS_MAX) throw thrownError(BUSY);
+      running++;
+      try {
+        const { found, until } = await begin(recording, wishes);
+        const { model } = recording;
+        const keepsSequences = found.signature.sequence?.iterative === false;
+        const parts = {
+          clock,
+          infer: found.signature.decoupled ? streamed(gateway) : single(gateway),
+          refusal: gateway.refusal,
+          evict: async (session: string) => {
+            if (keepsSequences) await evict(model, session);
+          },
+        };
+        const plan = {
+          ...wishes,
+          recording,
+          steps: stepsFrom(recording, 0),
+          version: found.version,
+          correlationId: `replay-${randomUUID()}`,
+          until,
+        };
+        const configChanged = isChanged(found.record, recording);
+        for await (const event of replay(parts, plan, signal)) {
+          if (event.type === 'step') yield event;
+          else yield { ...event, configChanged, recording: wishes.record ? recordedAs(model, event) : undefined };
+        }
+      } finally {
+        running--;
+      }
+    },
+  };
+}
+
+type Infer = (request: InferRequest, signal: AbortSignal, mark: CallMark) => AsyncIterable<Outcome>;
+
+function single(gateway: Pick<Gateway, 'infer'>): Infer {
+  return async function* (request, signal, mark) {
+    yield await gateway.infer(request, signal, 0, mark);
+  };
+}
+
+function streamed(gateway: Pick<Gateway, 'inferStream'>): Infer {
+  return async function* (request, signal, mark) {
+    for await (const { outcome, last } of gateway.inferStream(request, signal, 0, undefined, mark)) {
+      // The end alone, which is no answer of the model.
+      if (!last || !outcome.ok || outcome.response.outputs.length > 0) yield outcome;
+    }
+  };
+}
+
+async function firstOf(steps: AsyncIterable<RecordedStep>): Promise<RecordedStep | undefined> {
+  for await (const step of steps) return step;
+  return undefined;
+}
+
+function recordedAs(model: string, { session, steps }: ReplayEnd): string | undefined {
+  return steps === 0 ? undefined : recordingId(model, session);
+}
+
+function isChanged({ config, contentHash }: ModelRecord, recording: Recording): boolean {
+  const configSha256 = createHash('sha256').update(encodeModelConfig(config)).digest('hex');
+  return configSha256 !== recording.configSha256 || contentHash !== recording.contentHash;
+}
+
+function checkRange({ id, steps }: Recording, from: number, until: number): void {
+  const has = `recording '${id}' has the steps 0 to ${steps - 1}`;
+  if (from >= steps) throw wrong('from', `there is no step ${from}: ${has}`);
+  if (until > steps) throw wrong('until', `there is no step ${until - 1}: ${has}`);
+  if (until <= from) throw wrong('until', `until ${until} must be behind from ${from}`);
+}
+
+function wrong(field: string, message: string): NereidError {
+  return new NereidError('INVALID_ARG', message, { field });
+}
+
+const BUSY: ErrorInfo = {
+  code: 'UNAVAILABLE',
+  message: `this gateway runs ${REPLAYS_MAX} replays already; come again once one is over`,
+};
