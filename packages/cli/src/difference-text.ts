@@ -23,6 +23,7 @@ export function differenceText(difference: DifferenceJson): string {
     ...(answer === undefined ? [] : [`answer ${answer}`]),
     ...(output === undefined ? [] : [`output ${output}${index.length === 0 ? '' : ` [${index}]`}`]),
   ].join(', ');
+  if (kind === 'steps') return `${place}: only the ${recorded === true ? 'first' : 'second'} has it`;
   const what = WHAT[kind] ?? '';
   const by = largest === undefined ? '' : `, by ${distanceText(largest)} at most`;
   const spread = elements === undefined || elements < 2 ? '' : ` (${differing} of ${elements} elements differ${by})`;

@@ -68,7 +68,7 @@ function addRuns(asked: Named, ofOne: Named, run: ReplayCommands, end: End): voi
     .option('--version <v>', 'on this version of the model; the recorded one without it')
     .option('--pace <pace>', 'recorded, flat (one step after the other), or a factor: 2 is twice as fast', pace)
     .option('--from <k>', 'compare from this step on; those before run flat, to make the state', fromZero)
-    .option('--until <k>', 'this step is the last', fromZero)
+    .option('--until <k>', 'run the steps before this one alone', fromZero)
     .option('--replace <k=file>', 'run step k with the inputs of a file, JSON like {"inputs": [...]}', replacement)
     .option('--record', 'record the run, too', false)
     .option('--stop-at-first', 'end at the first step that differs', false)

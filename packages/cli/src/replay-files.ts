@@ -1,8 +1,8 @@
 import { open, rename, rm } from 'node:fs/promises';
-import { Readable } from 'node:stream';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import { openCall } from './open-call.ts';
 import type { RecordingJson } from './recording-json.ts';
+import { fileStream } from './recording-source.ts';
 import { RECORDINGS_PATH, type RecordingOptions, recordingPath } from './recordings.ts';
 import { type CallHost, parsed } from './server-call.ts';
 
@@ -97,11 +97,6 @@ async function toFile(body: AsyncIterable<Uint8Array>, path: string, { pid }: Fi
     await rm(part, { force: true });
     throw failure;
   }
-}
-
-async function fileStream(path: string): Promise<ReadableStream<Uint8Array>> {
-  const handle = await open(path, 'r');
-  return Readable.toWeb(handle.createReadStream()) as ReadableStream<Uint8Array>;
 }
 
 function failed(command: string, text: string, { stderr }: CallHost, exitCode: ExitCode = EXIT_CODE.failed): ExitCode {

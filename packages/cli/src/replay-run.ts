@@ -93,7 +93,7 @@ function verdict(line: VerdictLine, differing: number, json: boolean, { stdout }
   const { result, compared, first_difference: first, recording, config_changed: isChanged } = line;
   if (!json) {
     const notes = [
-      ...(isChanged === true ? ["the model's configuration is not the recorded one"] : []),
+      ...(isChanged === true ? ["the model's configuration or files are not the recorded ones"] : []),
       ...(recording === undefined ? [] : [`recorded as ${recording}`]),
     ];
     const told = [...(differing > 1 ? [`${differing} of ${compared} steps differ`] : []), ...notes];

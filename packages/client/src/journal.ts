@@ -59,7 +59,7 @@ export interface Journal {
   /** Forgets a recording; nothing where it is not there. */
   remove(id: string, options?: CallOptions): Promise<void>;
   /**
-   * Runs a recording again and compares: each step when it has run; what it returns at its end is the verdict. Throws
+   * Runs a recording again: each compared step when it has run; what it returns at its end is the verdict. Throws
    * where it could not be run to its end. Leaving it ends the run; `timeoutMs` bounds its beginning.
    */
   replay(id: string, options?: ReplayOptions): AsyncGenerator<ReplayedStep, ReplayVerdict, void>;

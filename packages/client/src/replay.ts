@@ -20,7 +20,7 @@ export interface ReplayOptions extends CallOptions, Tolerance {
   readonly pace?: 'flat' | 'recorded' | number;
   /** Compared from this step on; those before run flat, to make the state. */
   readonly from?: number;
-  /** The last step that runs. */
+  /** The first step that does not run. */
   readonly until?: number;
   /** Other inputs for one step. */
   readonly replace?: { readonly step: number; readonly inputs: Readonly<Record<string, TensorInput>> };
@@ -51,8 +51,7 @@ export interface Difference {
 
 export interface ReplayedStep {
   readonly step: number;
-  /** Absent where it was not compared. */
-  readonly equal?: boolean;
+  readonly equal: boolean;
   readonly took_ms: number;
   readonly difference?: Difference;
 }
@@ -65,11 +64,11 @@ export interface ReplayVerdict {
   readonly first_difference?: Difference;
   /** Id of the recording of the run itself, with `record`. */
   readonly recording?: string;
-  /** The model's configuration is not the recorded one. */
+  /** The model's configuration or files are not the recorded ones. */
   readonly config_changed?: boolean;
 }
 
-/** Yields each step when it has run, and returns the verdict. Throws where the recording could not be run to its end. */
+/** Yields each compared step when it has run, and returns the verdict. Throws where the recording could not be run to its end. */
 export async function* replay(
   http: Http,
   path: string,

@@ -10,9 +10,18 @@ import { sha256 } from './sha256.ts';
 /**
  * What differs. `answers`: their number. `error`: one of the two is an error, or both are and differ in code or text.
  * `missing`, `extra`: an output that only the recording has, or only the replay. `datatype`, `shape`, `value`: of an
- * output. `digest`: the SHA-256 of an output's data, of which one of the two has no more.
+ * output. `digest`: the SHA-256 of an output's data, of which one of the two has no more. `steps`: only one has the step.
  */
-export type DifferenceKind = 'answers' | 'error' | 'missing' | 'extra' | 'datatype' | 'shape' | 'value' | 'digest';
+export type DifferenceKind =
+  | 'answers'
+  | 'error'
+  | 'missing'
+  | 'extra'
+  | 'datatype'
+  | 'shape'
+  | 'value'
+  | 'digest'
+  | 'steps';
 
 /** A difference as JSON can hold it. */
 export interface StepDifference extends Partial<Omit<ElementsDifference, 'recorded' | 'replayed'>> {

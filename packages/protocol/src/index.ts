@@ -20,6 +20,7 @@ export {
   type StepDifference,
 } from './compare-answers.ts';
 export type { ShownValue, Tolerance } from './compare-elements.ts';
+export { type ComparedRecordings, compareRecordings } from './compare-recordings.ts';
 export { DATATYPE_BYTES, type Datatype } from './datatype.ts';
 export { bytesOf, ELEMENT_ARRAYS, type ElementArray, INT64_MAX } from './element-array.ts';
 export {

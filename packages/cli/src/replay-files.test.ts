@@ -1,0 +1,56 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { exportRecording, importRecording } from './replay-files.ts';
+import { callHost, ID, RECORDING, SERVER } from './replay-fixture.ts';
+
+const one = { url: SERVER, id: ID };
+
+describe('nereid replay export and import', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'nereid-replay-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  it('export writes a file, whole or not at all', async () => {
+    const out = join(folder, 'a.nrj');
+    const { host, calls, told } = callHost([[200, 'whole'], { broken: ['half'] }]);
+    const options = { ...one, out, gzip: true };
+    expect(await exportRecording(options, host)).toBe(0);
+    expect(calls).toEqual([`GET /${ID}/export?gzip=true`]);
+    expect(told()).toEqual({ out: `wrote ${ID} to ${out}, 5 bytes\n`, err: '' });
+    expect(await exportRecording(options, host)).toBe(1);
+    expect(told().err).toBe(`nereid replay export: ${out}: reset\n`);
+    expect([readdirSync(folder), readFileSync(out, 'utf8')]).toEqual([['a.nrj'], 'whole']);
+  });
+
+  it('export writes to standard output and nothing beside', async () => {
+    const { host, calls, told } = callHost([[200, 'whole']]);
+    expect(await exportRecording({ ...one, out: '-', gzip: false }, host)).toBe(0);
+    expect(calls).toEqual([`GET /${ID}/export`]);
+    expect(told()).toEqual({ out: 'whole', err: '' });
+  });
+
+  it.each([
+    ['a file', (path: string) => path, 'from file'],
+    ['standard input', () => '-', 'from stdin'],
+  ])('import sends %s and tells the new id', async (_what, name, sent) => {
+    const path = join(folder, 'b.nrj');
+    writeFileSync(path, 'from file');
+    const { host, calls, told } = callHost([[201, { ...RECORDING, id: 'vad~import-x' }]]);
+    expect(await importRecording({ url: SERVER, file: name(path) }, host)).toBe(0);
+    expect(calls).toEqual([`POST  ${sent}`]);
+    expect(told()).toEqual({ out: 'imported as vad~import-x: 2 steps of model vad\n', err: '' });
+  });
+
+  it('import of a file that is not there asks nobody, and a refusal is told', async () => {
+    const { host, calls, told } = callHost([[400, { error: 'broken frame of a journal' }]]);
+    expect(await importRecording({ url: SERVER, file: join(folder, 'none') }, host)).toBe(2);
+    expect(calls).toEqual([]);
+    expect(told().err).toMatch(/^nereid replay import: cannot read .*ENOENT[^\n]*\n$/);
+    expect(await importRecording({ url: SERVER, file: '-' }, host)).toBe(1);
+    expect(told().err).toContain('nereid replay import: broken frame of a journal\n');
+  });
+});
