@@ -1,12 +1,10 @@
 /** What batching across sequences wins: the sample `silero_vad`, whose state the server keeps. */
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { asBinary, HEADER_LENGTH, readTensors } from '../v2-tensors.mjs';
 import { bar, quietTurns } from './bars-turns.mjs';
 import { COLUMNS } from './columns.mjs';
 import { startServers } from './engine.mjs';
-import { randomValues } from './models/random.mjs';
 import { addSequenceSilero } from './models/silero.mjs';
+import { beginSequences, sequenceSteps } from './silero-steps.mjs';
 import { median } from './statistics.mjs';
 import { turn } from './turns.mjs';
 
@@ -14,10 +12,6 @@ const SEQUENCES = 64;
 const BATCH = 16;
 const OVER_SINGLE_MIN = 1.5;
 const MEAN_BATCH_MIN = 8;
-const FRAME_SAMPLES = 512;
-const LOUDNESS = 0.5;
-/** Ids of the same length, so that all requests have the same headers. */
-const FIRST_ID = 1_001;
 
 /** In one process: 64 sequences, each with one step in flight, with batches of up to 16 and without batches. */
 export async function sequencesBar({ folder, generator, times, say }) {
@@ -31,9 +25,9 @@ export async function sequencesBar({ folder, generator, times, say }) {
   try {
     const runs = largest.map((maxBatchSize) => {
       const model = nameOf(maxBatchSize);
-      const requests = steps(model, join(folder, model));
+      const requests = sequenceSteps(model, SEQUENCES, join(folder, model));
       const load = async (seconds, warmUp) => {
-        await begin(server, model);
+        await beginSequences(server, model, SEQUENCES);
         const file = join(folder, 'answers');
         return turn({ generator, server, requests, concurrency: SEQUENCES, seconds, warmUp, file });
       };
@@ -56,50 +50,6 @@ export async function sequencesBar({ folder, generator, times, say }) {
 }
 
 const nameOf = (maxBatchSize) => `silero_vad_${maxBatchSize}`;
-
-/** One frame of sound for a sequence. */
-function step(index, flags = {}) {
-  const values = randomValues(index, FRAME_SAMPLES).map((value) => value * LOUDNESS);
-  return asBinary([{ name: 'audio', datatype: 'FP32', shape: [1, FRAME_SAMPLES], values }], {
-    sequence_id: FIRST_ID + index,
-    ...flags,
-  });
-}
-
-/** The load generator's requests: each client goes on with its own sequence. */
-function steps(model, folder) {
-  mkdirSync(folder);
-  const asked = Array.from({ length: SEQUENCES }, (_, index) => step(index));
-  const bodies = asked.map(({ body }, index) => {
-    const file = join(folder, `${index}`);
-    writeFileSync(file, body);
-    return file;
-  });
-  const headers = Object.entries(asked[0].headers).map(([name, value]) => `${name}: ${value}`);
-  return { path: pathOf(model), headers, bodies, checks: asked.map(() => wrong), own: true };
-}
-
-const pathOf = (model) => `/v2/models/${model}/infer`;
-
-/** The first step of every sequence; those of a turn before begin anew. */
-async function begin({ port }, model) {
-  await Promise.all(
-    Array.from({ length: SEQUENCES }, async (_, index) => {
-      const { headers, body } = step(index, { sequence_start: true });
-      const answer = await fetch(`http://127.0.0.1:${port}${pathOf(model)}`, { method: 'POST', headers, body });
-      if (!answer.ok) throw new Error(`${model}: ${answer.status} ${await answer.text()}`);
-      const problem = wrong(Buffer.from(await answer.arrayBuffer()), answer.headers);
-      if (problem !== undefined) throw new Error(problem);
-    }),
-  );
-}
-
-/** Whether it is a probability; that it is the right one, whatever it is batched with, is `test/e2e/silero`'s. */
-function wrong(body, headers) {
-  const values = readTensors(body, headers.get(HEADER_LENGTH)).get('output');
-  const [probability] = values ?? [];
-  return values?.length === 1 && probability >= 0 && probability <= 1 ? undefined : `the output is ${values}`;
-}
 
 /** A turn with `meanBatch`: rows an execution. */
 async function batches(server, model, take) {

@@ -36,7 +36,7 @@ export async function quietTurns(runs, { times, say }) {
 }
 
 /** Waits until little runs on the machine, as long as there is patience left. */
-async function quietMoment(patience) {
+export async function quietMoment(patience) {
   for (let isQuiet = false; !isQuiet && patience.left > 0; patience.left -= LOOK_MS) {
     const before = busySeconds();
     await delay(LOOK_MS);

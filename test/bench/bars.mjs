@@ -2,8 +2,9 @@
 /**
  * What must hold, measured: each figure, its bar, pass or fail.
  *
- *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [--turns 7] [--seconds 3] [--patience 120]
+ *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]
  *
+ * `--base` is for `journal`: another checkout, built, of a commit without one. That takes ten turns of 2 s.
  * Run it while nothing else runs: others' CPU is printed, and turns that they disturb are repeated.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -14,6 +15,7 @@ import { batchingBar, minilmBar } from './bars-batching.mjs';
 import { bulkBar } from './bars-bulk.mjs';
 import { guideBar, guideBesideTriton } from './bars-guide.mjs';
 import { jobsBar } from './bars-jobs.mjs';
+import { journalBar } from './bars-journal.mjs';
 import { memoryBar } from './bars-memory.mjs';
 import { pipelineBar } from './bars-pipeline.mjs';
 import { sequencesBar } from './bars-sequences.mjs';
@@ -31,17 +33,23 @@ const BARS = {
   bulk: bulkBar,
   jobs: (context) => jobsBar('nothing', context),
   'jobs-single': (context) => jobsBar('add_sub', context),
+  journal: journalBar,
 };
 
+const TIMES = { turns: 7, seconds: 3 };
+/** Of a bar that needs others. */
+const TIMES_OF = { journal: { turns: 10, seconds: 2 } };
+
 const USAGE =
-  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [--turns 7] [--seconds 3] [--patience 120]';
+  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]';
 const { values: options, positionals } = commandOptions({
   usage: USAGE,
   allowPositionals: true,
   options: {
-    turns: { type: 'string', default: '7' },
-    seconds: { type: 'string', default: '3' },
+    turns: { type: 'string' },
+    seconds: { type: 'string' },
     patience: { type: 'string', default: '120' },
+    base: { type: 'string' },
   },
 });
 const names = positionals.length === 0 ? Object.keys(BARS) : positionals;
@@ -54,9 +62,16 @@ try {
   const generator = loadGenerator();
   for (const name of names) {
     const place = mkdtempSync(join(folder, 'bar-'));
-    const [turns, seconds, patience] = [options.turns, options.seconds, options.patience].map(Number);
-    const times = { turns, seconds, patience, warmUp: 0.5, firstWarmUp: 4 };
-    for (const { what, figure, bar, holds } of await BARS[name]({ folder: place, generator, times, say })) {
+    const usual = { ...TIMES, ...TIMES_OF[name] };
+    const [turns, seconds] = ['turns', 'seconds'].map((which) => Number(options[which] ?? usual[which]));
+    const times = { turns, seconds, patience: Number(options.patience), warmUp: 0.5, firstWarmUp: 4 };
+    for (const { what, figure, bar, holds } of await BARS[name]({
+      folder: place,
+      generator,
+      times,
+      base: options.base,
+      say,
+    })) {
       say(`${holds ? 'pass' : 'FAIL'}  ${what}: ${figure}, bar ${bar}`);
       if (!holds) process.exitCode = 1;
     }

@@ -212,7 +212,7 @@ export async function takeTurns(runs, { times, budget, say }) {
   return turns;
 }
 
-const isDisturbed = ({ other_cpu: others, steal }) => others > OTHERS_CPU_MAX || steal > STEAL_MAX;
+export const isDisturbed = ({ other_cpu: others, steal }) => others > OTHERS_CPU_MAX || steal > STEAL_MAX;
 
 function cellText({ row, encoding, concurrency, columns }) {
   const shown = ({ median, min, max }, digits) =>

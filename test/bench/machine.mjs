@@ -20,11 +20,16 @@ export function machine() {
 export function versions() {
   const version = (name) => JSON.parse(readFileSync(packageFile(name), 'utf8')).version;
   return {
-    commit: firstLine('git', ['-C', ROOT, 'rev-parse', '--short=12', 'HEAD']),
+    commit: commitOf(ROOT),
     node: process.version,
     redis: /v=(\S+)/.exec(firstLine('redis-server', ['--version']) ?? '')?.[1],
     ...Object.fromEntries(['fastify', 'bullmq', 'onnxruntime-node'].map((name) => [name, version(name)])),
   };
+}
+
+/** The commit that a checkout is at, undefined where that cannot be told. */
+export function commitOf(folder) {
+  return firstLine('git', ['-C', folder, 'rev-parse', '--short=12', 'HEAD']);
 }
 
 /** Not every package lets its package.json be resolved. */

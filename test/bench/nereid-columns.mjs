@@ -1,4 +1,4 @@
-/** Nereid as it is started by its command: metrics on, no cache, no journal. */
+/** Nereid as it is started by its command: metrics on, no cache, no journal but where its flags ask for it. */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -17,16 +17,17 @@ const RESULT_WAIT = '?wait=20s';
 /**
  * Nereid's columns of one build, whose names begin with `prefix`.
  *
- * @param {{ prefix?: string, cli?: string }} [build] `cli` is its main.js
+ * @param {{ prefix?: string, cli?: string, workerFlags?: string[] }} [build] `cli` is its main.js; flags that only the
+ *   worker takes
  * @returns {readonly import('./columns.mjs').Column[]}
  */
-export function nereidColumns({ prefix = '', cli = commandFile() } = {}) {
+export function nereidColumns({ prefix = '', cli = commandFile(), workerFlags = [] } = {}) {
   const column = (name, title, start, needsRedis) => ({
     name: `${prefix}${name}`,
     title: `${prefix}${title}`,
     serves: () => true,
     missing: async () => (needsRedis && !hasRedis() ? 'no Redis server is on PATH' : undefined),
-    start: (options) => start({ cli, ...options }),
+    start: (options) => start({ cli, workerFlags, ...options }),
     request,
   });
   return [
@@ -47,14 +48,14 @@ function request(row) {
   };
 }
 
-async function startOne({ cli, models, port, place, flags = [], profiles }) {
+async function startOne({ cli, workerFlags, models, port, place, flags = [], profiles }) {
   const [grpcPort] = await freePorts(1);
-  const all = [`--model-repository=${models}`, ...doors(port, grpcPort), ...flags];
+  const all = [`--model-repository=${models}`, ...doors(port, grpcPort), ...flags, ...workerFlags];
   const processes = { serve: startNode(cli, 'serve', all, { place, profiles }) };
   return whenReady({ port, grpcPort, path: READY_PATH, processes });
 }
 
-async function startApart({ cli, models, port, place, flags = [], profiles }) {
+async function startApart({ cli, workerFlags, models, port, place, flags = [], profiles }) {
   const redis = await startPrivateRedis();
   const [grpcPort] = await freePorts(1);
   const at = `--redis-url=${redis.url}`;
@@ -62,17 +63,24 @@ async function startApart({ cli, models, port, place, flags = [], profiles }) {
   const processes = {
     gateway: startNode(cli, 'gateway', [at, ...doors(port, grpcPort)], { place, profiles }),
     coordinator: startNode(cli, 'coordinator', holds, { place, profiles }),
-    worker: startNode(cli, 'worker', holds, { place, profiles }),
+    worker: startNode(cli, 'worker', [...holds, ...workerFlags], { place, profiles }),
   };
   return whenReady({ port, grpcPort, path: READY_PATH, processes, redis });
 }
 
 /** Coordinator and worker share a process, which also has a gateway that nobody can reach. */
-async function startDoors({ cli, models, port, place, flags = [], profiles }) {
+async function startDoors({ cli, workerFlags, models, port, place, flags = [], profiles }) {
   const redis = await startPrivateRedis();
   const [grpcPort] = await freePorts(1);
   const at = `--redis-url=${redis.url}`;
-  const inner = [at, `--model-repository=${models}`, '--allow-http=false', '--allow-grpc=false', ...flags];
+  const inner = [
+    at,
+    `--model-repository=${models}`,
+    '--allow-http=false',
+    '--allow-grpc=false',
+    ...flags,
+    ...workerFlags,
+  ];
   const processes = {
     gateway: startNode(cli, 'gateway', [at, ...doors(port, grpcPort)], { place, profiles }),
     serve: startNode(cli, 'serve', inner, { place, profiles }),

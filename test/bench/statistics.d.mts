@@ -56,6 +56,10 @@ export interface ComparedRatio {
 
 export declare function median(values: readonly number[]): number;
 export declare function spread(values: readonly number[]): Spread;
+export declare function medianRange(
+  values: readonly number[],
+): { readonly min: number; readonly max: number } | undefined;
+export declare function total(byName: Readonly<Record<string, number>>): number;
 export declare function summary(turns: readonly Turn[]): Summary;
 export declare const STABLE_RATIO_MAX: number;
 export declare function cellName(cell: Pick<ReportCell, 'row' | 'encoding' | 'concurrency'>): string;

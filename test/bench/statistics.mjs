@@ -10,7 +10,27 @@ export function spread(values) {
   return { median: median(values), min: Math.min(...values), max: Math.max(...values) };
 }
 
-const total = (byName) => Object.values(byName).reduce((sum, value) => sum + value, 0);
+/**
+ * Where the median of what the values are drawn from is, with 95 % certainty: by the sign test, whatever their
+ * distribution. Undefined for fewer than six values, whose whole range is less sure.
+ */
+export function medianRange(values) {
+  const sorted = values.toSorted((a, b) => a - b);
+  const count = sorted.length;
+  let left = 0;
+  let tail = 0.5 ** count;
+  let step = tail;
+  while (2 * tail <= UNSURE_MAX) {
+    left += 1;
+    step *= (count - left + 1) / left;
+    tail += step;
+  }
+  return left === 0 ? undefined : { min: sorted[left - 1], max: sorted[count - left] };
+}
+
+const UNSURE_MAX = 0.05;
+
+export const total = (byName) => Object.values(byName).reduce((sum, value) => sum + value, 0);
 
 /** The medians of records of numbers, name by name; a name that one of them lacks counts as 0 there. */
 function medians(records) {

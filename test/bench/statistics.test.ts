@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { compareReports, median, type ReportCell, spread, summary, type Turn } from './statistics.mjs';
+import { compareReports, median, medianRange, type ReportCell, spread, summary, type Turn } from './statistics.mjs';
 
 const turn = (more: Partial<Turn> = {}): Turn => ({
   p50_ms: 1,
@@ -24,6 +24,23 @@ test.each([
 
 test('spread', () => {
   expect(spread([5, 1, 3])).toEqual({ median: 3, min: 1, max: 5 });
+});
+
+const upTo = (count: number) => Array.from({ length: count }, (_, index) => count - index);
+
+// Of n values the k-th from each end: the largest k at which 2 P(fewer than k of n fair coins) is at most 5 %.
+test.each([
+  [6, 1, 6],
+  [8, 1, 8],
+  [9, 2, 8],
+  [10, 2, 9],
+  [20, 6, 15],
+])('medianRange of %i values', (count, min, max) => {
+  expect(medianRange(upTo(count))).toEqual({ min, max });
+});
+
+test('medianRange of five values is not told: their range is sure by 94 %', () => {
+  expect(medianRange(upTo(5))).toBeUndefined();
 });
 
 describe('summary', () => {

@@ -42,16 +42,13 @@ export async function turn({ generator, server, requests, concurrency, seconds, 
     ...(requests.mode === 'grpc'
       ? ['-mode', 'grpc', '-addr', `127.0.0.1:${server.grpcPort}`]
       : ['-addr', `127.0.0.1:${server.port}`]),
-    ...['-path', requests.path],
-    ...requests.bodies.flatMap((body) => ['-body', body]),
-    ...requests.headers.flatMap((header) => ['-H', header]),
+    ...requestFlags(requests),
     ...(requests.follow === undefined
       ? []
       : ['-follow', requests.follow.field, '-follow-query', requests.follow.query]),
     ...['-c', `${concurrency}`, '-d', `${seconds}`, '-w', `${warmUp}`],
     ...(count === undefined ? [] : ['-n', `${count}`]),
-    ...(requests.own === true ? ['-own'] : []),
-    ...['-sample', `${CHECK_EVERY}`, '-samples', file],
+    ...samplesTo(file),
     ...Object.entries(server.pids).flatMap(([name, pid]) => ['-pid', `${name}=${pid}`]),
   ]);
   const commandsAfter = await commandCalls(server.redis);
@@ -70,6 +67,62 @@ export async function turn({ generator, server, requests, concurrency, seconds, 
     ...(server.redis === undefined ? {} : { commands: summed(Object.fromEntries(calls)) }),
   };
 }
+
+/**
+ * Loads several servers in turn for `slice` seconds each, again and again, so that what else the machine does meets all
+ * alike; `seconds` and `warmUp` are of each. By HTTP, with the generator in Go alone. Answers the figures of each, in
+ * their order. Throws for a wrong answer.
+ *
+ * @param {{ generator: { command: string[] }, servers: { port: number, pids: Record<string, number> }[],
+ *   requests: object, concurrency: number, seconds: number, warmUp: number, slice: number, lastFirst: boolean,
+ *   file: string }} of `requests` as for a turn, one or more for all of them
+ * @returns {Promise<{ rps: number, n: number, all: number, errors: number, last_error?: string,
+ *   cpu_us: Record<string, number>, other_cpu: number, steal: number }[]>}
+ */
+export async function turnOfEach({
+  generator,
+  servers,
+  requests,
+  concurrency,
+  seconds,
+  warmUp,
+  slice,
+  lastFirst,
+  file,
+}) {
+  const [first, ...others] = servers.map(({ port }) => `127.0.0.1:${port}`);
+  const {
+    sides,
+    cpu_s: cpuS,
+    other_cpu,
+    steal,
+  } = await load(generator, [
+    ...['-addr', first, ...others.flatMap((addr) => ['-beside', addr]), '-slice', `${slice}`],
+    ...(lastFirst ? ['-back'] : []),
+    ...requestFlags(requests),
+    ...['-c', `${concurrency}`, '-d', `${seconds}`, '-w', `${warmUp}`],
+    ...samplesTo(file),
+    ...servers.flatMap(({ pids }, index) =>
+      Object.entries(pids).flatMap(([name, pid]) => ['-pid', `${index}/${name}=${pid}`]),
+    ),
+  ]);
+  const checked = checkAnswers(file, requests.checks);
+  const all = sides.reduce((sum, side) => sum + side.all, 0);
+  if (checked < all * CHECKED_SHARE_MIN) throw new Error(`only ${checked} of ${all} answers are checked`);
+  return sides.map((side, index) => {
+    const cpu = Object.keys(servers[index].pids).map((name) => [name, (cpuS[`${index}/${name}`] * 1e6) / side.n]);
+    return { ...side, cpu_us: Object.fromEntries(cpu), other_cpu, steal };
+  });
+}
+
+const requestFlags = ({ path, bodies, headers, own }) => [
+  ...['-path', path],
+  ...bodies.flatMap((body) => ['-body', body]),
+  ...headers.flatMap((header) => ['-H', header]),
+  ...(own === true ? ['-own'] : []),
+];
+
+const samplesTo = (file) => ['-sample', `${CHECK_EVERY}`, '-samples', file];
 
 /** @returns {number} how many there were */
 function checkAnswers(file, checks) {
