@@ -112,6 +112,7 @@ export {
   JOURNAL_FRAME_VERSION,
   type JournalFrame,
 } from './journal-frame.ts';
+export { journalTestCase } from './journal-test-case.ts';
 export type { JsonScalar } from './json-reader.ts';
 export {
   firstKeeper,

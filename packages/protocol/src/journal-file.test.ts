@@ -290,7 +290,7 @@ describe('whatever happens to a file, it is refused or gives the same recording'
           expect(error).toMatchObject({ code: 'INVALID_ARG', field: 'body' });
         }
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   });
 });
