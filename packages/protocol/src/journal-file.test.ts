@@ -1,3 +1,7 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -294,3 +298,30 @@ describe('whatever happens to a file, it is refused or gives the same recording'
     );
   });
 });
+
+test.skipIf(spawnSync('python3', ['--version']).status !== 0)(
+  'the program of docs/replay-files.md reads a file',
+  async () => {
+    const page = readFileSync(new URL('../../../docs/replay-files.md', import.meta.url), 'utf8');
+    const program = /^```python\n(.*?)^```$/ms.exec(page)?.[1] ?? '';
+    const folder = mkdtempSync(join(tmpdir(), 'nereid-journal-'));
+    try {
+      const file = join(folder, 'a.nrj');
+      writeFileSync(file, await written(SAMPLE_RECORDING, SAMPLE_STEPS, true));
+      const ends = '\nprint(header["model"], [output["data"] for output in steps[1]["answers"][0]["outputs"][1:]])\n';
+      const { stdout, stderr } = spawnSync('python3', ['-c', program + ends, file], { encoding: 'utf8' });
+      expect(stdout + stderr).toBe(
+        [
+          '0 VALUE INT32 [1, 1] 4 bytes',
+          '1 LARGE UINT8 [20000] 20000 bytes',
+          '1 SECRET BYTES [1] 0 bytes',
+          '2 LARGE UINT8 [20000] 20000 bytes',
+          '2 OTHER UINT8 [16384] 16384 bytes',
+          `sums [b'', b'\\x02\\x00\\x00\\x00\\xff\\x00']\n`,
+        ].join('\n'),
+      );
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  },
+);
