@@ -188,7 +188,7 @@ describe('the command line', () => {
     [['run', 'm~gw:1', '--pace=recorded', '--stop-at-first'], { pace: 'recorded', stopAtFirst: true }],
     [['run', 'm~gw:1', '--replace=12=a=b.json'], { replace: { step: 12, file: 'a=b.json' } }],
     [['diff', 'a.nrj', 'm~gw:1', '--atol=1'], { recordings: ['a.nrj', 'm~gw:1'], atol: 1, json: false }],
-    [['export', 'm~gw:1', '--out=-', '--gzip'], { id: 'm~gw:1', out: '-', gzip: true }],
+    [['export', 'm~gw:1', '--out=-', '--gzip'], { id: 'm~gw:1', out: '-', gzip: true, asTest: false }],
     [['import', '-', '--url=http://h:1'], { url: 'http://h:1', file: '-' }],
     [['rm', 'm~gw:1'], { url: 'http://127.0.0.1:8000', id: 'm~gw:1' }],
   ])('replay %j asks a server and ends as that ends', async (argv, options) => {

@@ -92,9 +92,10 @@ function tolerances(command: Command): Command {
 
 function addFiles(asked: Named, ofOne: Named, run: ReplayCommands, end: End): void {
   ofOne('export')
-    .description('Write a recording to a file, for import elsewhere')
+    .description('Write a recording to a file, for import elsewhere or as a test')
     .option('--out <file>', 'its name; - for standard output')
     .option('--gzip', 'compress it', false)
+    .option('--as-test', "as a test in JavaScript that runs by itself, by Node's test runner", false)
     .action(async (id: string, flags: Flags<ExportOptions>) => end(await run.export({ ...flags, id })));
   asked('import')
     .description('Put the recording of a file into the journal')

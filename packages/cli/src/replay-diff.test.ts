@@ -2,11 +2,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type RecordedStep, type Recording, writeJournalFile } from '@nereid/protocol';
+import { writeJournalFile } from '@nereid/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { diffRecordings } from './replay-diff.ts';
 import type { FilesHost } from './replay-files.ts';
-import { type Answer, callHost, DIFFERENCE, ID, SERVER, SHOWN } from './replay-fixture.ts';
+import { type Answer, callHost, DIFFERENCE, ID, recordingOf, SERVER, SHOWN, stepOf } from './replay-fixture.ts';
 
 describe('nereid replay diff', () => {
   it.each<[Answer, number, string, string]>([
@@ -75,58 +75,3 @@ describe('nereid replay diff of files', () => {
     expect(told().err).toContain(why);
   });
 });
-
-function recordingOf(steps: number): Recording {
-  return {
-    id: ID,
-    model: 'vad',
-    version: '1',
-    kind: 'sequence',
-    correlationId: 5n,
-    requestId: '',
-    state: 'ended',
-    steps,
-    bytes: 8,
-    startedMs: 0,
-    lastMs: 0,
-    worker: 'wk-1',
-    configSha256: 'c0',
-    contentHash: 'f0',
-    imported: false,
-  };
-}
-
-function stepOf(value: number, step: number): RecordedStep {
-  const output = {
-    name: 'OUT',
-    datatype: 'FP32',
-    shape: [1],
-    data: new Uint8Array(Float32Array.of(value).buffer),
-  } as const;
-  return {
-    step,
-    token: `gw-1:${step}`,
-    request: {
-      id: '',
-      correlationId: 5n,
-      sequenceStart: step === 0,
-      sequenceEnd: false,
-      priority: 0n,
-      timeoutUs: 0n,
-      parameters: {},
-      inputs: [],
-      requestedOutputs: [],
-    },
-    modelVersion: '1',
-    configSha256: 'c0',
-    contentHash: 'f0',
-    worker: 'wk-1',
-    instance: 0,
-    slot: 0,
-    batchSize: 1,
-    receivedMs: 0,
-    timing: { waitNs: 0, inputNs: 0, inferNs: 0, outputNs: 0 },
-    effect: 'applied',
-    answers: [{ ok: true, parameters: {}, outputs: [output] }],
-  };
-}

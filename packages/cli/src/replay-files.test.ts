@@ -1,9 +1,11 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { writeJournalFile } from '@nereid/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { exportRecording, importRecording } from './replay-files.ts';
-import { callHost, ID, RECORDING, SERVER } from './replay-fixture.ts';
+import { callHost, ID, RECORDING, recordingOf, SERVER, stepOf } from './replay-fixture.ts';
 
 const one = { url: SERVER, id: ID };
 
@@ -17,7 +19,7 @@ describe('nereid replay export and import', () => {
   it('export writes a file, whole or not at all', async () => {
     const out = join(folder, 'a.nrj');
     const { host, calls, told } = callHost([[200, 'whole'], { broken: ['half'] }]);
-    const options = { ...one, out, gzip: true };
+    const options = { ...one, out, gzip: true, asTest: false };
     expect(await exportRecording(options, host)).toBe(0);
     expect(calls).toEqual([`GET /${ID}/export?gzip=true`]);
     expect(told()).toEqual({ out: `wrote ${ID} to ${out}, 5 bytes\n`, err: '' });
@@ -28,9 +30,21 @@ describe('nereid replay export and import', () => {
 
   it('export writes to standard output and nothing beside', async () => {
     const { host, calls, told } = callHost([[200, 'whole']]);
-    expect(await exportRecording({ ...one, out: '-', gzip: false }, host)).toBe(0);
+    expect(await exportRecording({ ...one, out: '-', gzip: false, asTest: false }, host)).toBe(0);
     expect(calls).toEqual([`GET /${ID}/export`]);
     expect(told()).toEqual({ out: 'whole', err: '' });
+  });
+
+  it('export writes a test', async () => {
+    const file = join(folder, 'a.nrj');
+    await writeFile(file, writeJournalFile(recordingOf(1), [stepOf(1.5, 0)], { gzip: false }));
+    const { host, calls, told } = callHost([[200, readFileSync(file)]]);
+    const options = { ...one, out: join(folder, 'a.test.mjs'), asTest: true };
+    expect(await exportRecording({ ...options, gzip: false }, host)).toBe(0);
+    expect(readFileSync(options.out, 'utf8')).toContain("from 'node:test'");
+    expect(await exportRecording({ ...options, gzip: true }, host)).toBe(2);
+    expect(calls).toEqual([`GET /${ID}/export`]);
+    expect(told().err).toContain('leave --gzip out');
   });
 
   it.each([

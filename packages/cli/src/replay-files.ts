@@ -1,8 +1,10 @@
 import { open, rename, rm } from 'node:fs/promises';
+import { Readable } from 'node:stream';
+import { journalTestCase } from '@nereid/protocol';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import { openCall } from './open-call.ts';
 import type { RecordingJson } from './recording-json.ts';
-import { fileStream } from './recording-source.ts';
+import { fileStream, serverRecording } from './recording-source.ts';
 import { RECORDINGS_PATH, type RecordingOptions, recordingPath } from './recordings.ts';
 import { type CallHost, parsed } from './server-call.ts';
 
@@ -18,6 +20,8 @@ export interface ExportOptions extends RecordingOptions {
   /** `-` for standard output; a name made of the id without it. */
   readonly out?: string;
   readonly gzip: boolean;
+  /** As a test that runs by itself. */
+  readonly asTest: boolean;
 }
 
 export interface ImportOptions {
@@ -30,20 +34,39 @@ const STANDARD = '-';
 
 /** `nereid replay export`: writes a recording to a file, which is there whole or not at all. */
 export async function exportRecording(options: ExportOptions, host: FilesHost): Promise<ExitCode> {
-  const { url, id, gzip, out = fileName(id, gzip ? '.nrj.gz' : '.nrj') } = options;
-  const fail = (text: string) => failed('export', text, host);
-  const opened = await openCall(
-    { url, method: 'GET', path: `${recordingPath(id)}/export`, query: gzip ? { gzip: 'true' } : {} },
-    host,
-  );
-  if (!opened.ok) return fail(opened.text);
+  const { id, gzip, asTest, out = fileName(id, ending(options)) } = options;
+  const fail = (text: string, exitCode?: ExitCode) => failed('export', text, host, exitCode);
+  if (gzip && asTest) return fail('--as-test writes a text that Node runs: leave --gzip out', EXIT_CODE.usage);
+  let body: AsyncIterable<Uint8Array>;
   try {
-    const bytes = await (out === STANDARD ? toStandardOutput(opened.body, host) : toFile(opened.body, out, host));
+    body = await (asTest ? testCase(options, host) : recordingFile(options, host));
+  } catch (failure) {
+    return fail((failure as Error).message);
+  }
+  try {
+    const bytes = await (out === STANDARD ? toStandardOutput(body, host) : toFile(body, out, host));
     if (out !== STANDARD) host.stdout(`wrote ${id} to ${out}, ${bytes} bytes\n`);
     return EXIT_CODE.stopped;
   } catch (failure) {
     return fail(`${out === STANDARD ? 'standard output' : out}: ${(failure as Error).message}`);
   }
+}
+
+function ending({ gzip, asTest }: ExportOptions): string {
+  if (asTest) return '.test.mjs';
+  return gzip ? '.nrj.gz' : '.nrj';
+}
+
+async function recordingFile({ url, id, gzip }: ExportOptions, host: FilesHost): Promise<AsyncIterable<Uint8Array>> {
+  const query = gzip ? { gzip: 'true' } : {};
+  const opened = await openCall({ url, method: 'GET', path: `${recordingPath(id)}/export`, query }, host);
+  if (opened.ok) return opened.body;
+  throw new Error(opened.text);
+}
+
+async function testCase({ url, id }: ExportOptions, host: FilesHost): Promise<AsyncIterable<Uint8Array>> {
+  const { recording, steps } = await serverRecording(url, id, host);
+  return Readable.from([Buffer.from(await journalTestCase(recording, steps))]);
 }
 
 /** `nereid replay import`: puts the recording of a file into a server's journal. */
@@ -68,7 +91,7 @@ function fileName(id: string, ending: string): string {
   return `${id.replace(/[^A-Za-z0-9_.%-]/g, '-')}${ending}`;
 }
 
-async function toStandardOutput(body: ReadableStream<Uint8Array>, { writeBytes }: FilesHost): Promise<number> {
+async function toStandardOutput(body: AsyncIterable<Uint8Array>, { writeBytes }: FilesHost): Promise<number> {
   let written = 0;
   for await (const bytes of body) {
     await writeBytes(bytes);

@@ -1,3 +1,4 @@
+import type { RecordedStep, Recording } from '@nereid/protocol';
 import { expect } from 'vitest';
 import type { FilesHost } from './replay-files.ts';
 import type { ReplayHost } from './replay-run.ts';
@@ -121,4 +122,61 @@ export function callHost(answers: readonly Answer[], files: Readonly<Record<stri
     },
   };
   return { host, calls, told: () => ({ out, err }) };
+}
+
+/** As files have it. */
+export function recordingOf(steps: number): Recording {
+  return {
+    id: ID,
+    model: 'vad',
+    version: '1',
+    kind: 'sequence',
+    correlationId: 5n,
+    requestId: '',
+    state: 'ended',
+    steps,
+    bytes: 8,
+    startedMs: 0,
+    lastMs: 0,
+    worker: 'wk-1',
+    configSha256: 'c0',
+    contentHash: 'f0',
+    imported: false,
+  };
+}
+
+/** With this value as its output. */
+export function stepOf(value: number, step: number): RecordedStep {
+  const output = {
+    name: 'OUT',
+    datatype: 'FP32',
+    shape: [1],
+    data: new Uint8Array(Float32Array.of(value).buffer),
+  } as const;
+  return {
+    step,
+    token: `gw-1:${step}`,
+    request: {
+      id: '',
+      correlationId: 5n,
+      sequenceStart: step === 0,
+      sequenceEnd: false,
+      priority: 0n,
+      timeoutUs: 0n,
+      parameters: {},
+      inputs: [],
+      requestedOutputs: [],
+    },
+    modelVersion: '1',
+    configSha256: 'c0',
+    contentHash: 'f0',
+    worker: 'wk-1',
+    instance: 0,
+    slot: 0,
+    batchSize: 1,
+    receivedMs: 0,
+    timing: { waitNs: 0, inputNs: 0, inferNs: 0, outputNs: 0 },
+    effect: 'applied',
+    answers: [{ ok: true, parameters: {}, outputs: [output] }],
+  };
 }
