@@ -8,6 +8,7 @@ export type { GrpcTransport } from './grpc/transport.ts';
 export { compileForwardPattern, type ForwardsHeader } from './header-forward.ts';
 export { createHttpServer, type HttpServer, type HttpServerOptions } from './http/server.ts';
 export { createJobs, type Jobs, type JobsParts } from './jobs.ts';
+export { createJournal } from './journal.ts';
 export { createLogSettings, followLogSettings } from './log-settings.ts';
 export { createMetricsServer, type MetricsServer, type MetricsServerOptions } from './metrics-server.ts';
 export { createRepository } from './repository.ts';

@@ -1,11 +1,14 @@
-import type { ModelRecord } from '@nereid/config';
+import { randomUUID } from 'node:crypto';
+import type { JournalLimits, ModelRecord } from '@nereid/config';
 import {
   compareStep,
   type RecordedStep,
   type Recording,
   type RecordingState,
+  readJournalFile,
   type StepDifference,
   type Tolerance,
+  writeJournalFile,
 } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import { type Directory, type JournalReader, parseRecordingId, recordingId } from '@nereid/transport';
@@ -18,6 +21,8 @@ export interface JournalParts {
   readonly gateway: Gateway;
   readonly clock: Clock;
   readonly log: Log;
+  /** Of a recording that comes as a file. */
+  readonly limits: Pick<JournalLimits, 'steps' | 'recording_bytes'>;
 }
 
 export interface RecordingsQuery {
@@ -59,6 +64,13 @@ export interface Journal {
   remove(id: string): Promise<Recording | undefined>;
   /** Compares the answers of two recordings, up to the first step that differs. Steps that took no effect are left out. */
   diff(recording: Recording, other: Recording, tolerance: Tolerance): Promise<RecordingsDifference>;
+  /** The recording as a file (docs/replay-files.md). Rejects with NOT_FOUND where it goes away meanwhile. */
+  exported(recording: Recording, gzip: boolean): AsyncIterable<Uint8Array>;
+  /**
+   * Keeps the recording of a file, gzipped or not, under an id of its own. Rejects with INVALID_ARG where the file is
+   * broken, of a later version or beyond the limits, and with what its chunks reject with: nothing is kept then.
+   */
+  imported(chunks: AsyncIterable<Uint8Array>): Promise<Recording>;
   readonly replay: Replays['run'];
 }
 
@@ -72,10 +84,12 @@ export interface RecordingsDifference {
 /** Recordings that one answer looks at where only some are asked for. */
 const LOOKED_MAX = 5_000;
 const LOOKED_PAGE = 500;
+/** The frames of a file have their heads beside what counts of a recording. */
+const FRAME_FACTOR = 2;
 /** Steps that are read at a time. */
 const STEPS_PAGE = 32;
 
-export function createJournal({ store, directory, gateway, clock, log }: JournalParts): Journal {
+export function createJournal({ store, directory, gateway, clock, log, limits }: JournalParts): Journal {
   /** A worker that has died could not say what became of what it recorded. */
   const told = (recording: Recording): Recording => {
     if (recording.state !== 'open' || recording.imported) return recording;
@@ -151,6 +165,18 @@ export function createJournal({ store, directory, gateway, clock, log }: Journal
     async remove(id) {
       const recording = await find(id);
       return recording !== undefined && (await store.remove(recording.id)) ? recording : undefined;
+    },
+    exported: (recording, gzip) => writeJournalFile(recording, stepsFrom(recording, 0), { gzip }),
+    async imported(chunks) {
+      const bytes_max = limits.recording_bytes * FRAME_FACTOR;
+      const file = await readJournalFile(chunks, { steps_max: limits.steps, bytes_max });
+      try {
+        const { model } = file.recording;
+        const id = recordingId(model, `import-${randomUUID()}`);
+        return await store.put({ ...file.recording, id, imported: true }, file.steps);
+      } finally {
+        await file.close();
+      }
     },
     async diff(recording, other, tolerance) {
       const others = applied(stepsFrom(other, 0));

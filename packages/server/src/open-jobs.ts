@@ -1,4 +1,4 @@
-import { DEFAULTS, hasHashTag, type JobsFsync } from '@nereid/config';
+import { DEFAULTS, hasHashTag, type JobsFsync, type JournalLimits } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import {
@@ -9,9 +9,11 @@ import {
   connectRedis,
   createBulkStore,
   createJobQueues,
+  createJournalStore,
   type JobQueues,
   type JobQueuesOptions,
   type JobsDurability,
+  type JournalStore,
   type RedisConnector,
   type Timing,
 } from '@nereid/transport';
@@ -25,6 +27,8 @@ export interface OpenedJobs {
   readonly queues: JobQueues | undefined;
   /** Where batches are: in the same Redis. */
   readonly bulk: BulkStore | undefined;
+  /** Where recordings are: in the same Redis. */
+  readonly journal: JournalStore | undefined;
   readonly hint: string | undefined;
   close(): Promise<void>;
 }
@@ -36,12 +40,14 @@ export interface JobsParts {
   readonly fsync: JobsFsync;
   /** False: BullMQ's public API alone. */
   readonly scripts: boolean;
+  readonly journal: JournalLimits;
   readonly clock: Clock;
   readonly log: Log;
   readonly timing: Timing;
 }
 
-const NONE: OpenedJobs = { queues: undefined, bulk: undefined, hint: undefined, close: async () => {} };
+const NO_STORES = { queues: undefined, bulk: undefined, journal: undefined };
+const NONE: OpenedJobs = { ...NO_STORES, hint: undefined, close: async () => {} };
 
 /**
  * Jobs in the cluster's Redis, whose connector closes with its lane. Throws INVALID_ARG for a prefix
@@ -64,11 +70,14 @@ export async function openClusterJobs(connector: RedisConnector, parts: JobsPart
   for (const warning of durability.warnings) parts.log.warn(warning);
   const queues = jobQueues(connector, parts, { waitsForDisk: durability.waits });
   const bulk = bulkStore(connector, parts, durability.waits);
+  const journal = journalStore(connector, parts);
   return {
     queues,
     bulk,
+    journal,
     hint: undefined,
     async close() {
+      journal.close();
       bulk.close();
       await queues.close();
     },
@@ -89,7 +98,7 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
   try {
     if (redis.url === undefined) {
       parts.log.warn(`jobs are off, requests are served: ${redis.hint}`);
-      return { queues: undefined, bulk: undefined, hint: redis.hint, close };
+      return { ...NO_STORES, hint: redis.hint, close };
     }
     const connector = connectRedis(redis.url, { name: 'serve' });
     stops.push(async () => connector.close());
@@ -97,8 +106,10 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
     // Our own syncs as we have told it to, and no other process takes jobs there.
     const queues = jobQueues(connector, parts, { waitsForDisk: false, alone: true });
     stops.push(() => queues.close());
+    const journal = journalStore(connector, parts);
+    stops.push(async () => journal.close());
     // Its connection closes with the connector.
-    return { queues, bulk: bulkStore(connector, parts, false), hint: undefined, close };
+    return { queues, bulk: bulkStore(connector, parts, false), journal, hint: undefined, close };
   } catch (failure) {
     await close();
     throw failure instanceof NereidError
@@ -109,6 +120,10 @@ export async function openPrivateJobs(given: PrivateRedisOptions | undefined, pa
 
 function bulkStore(connector: RedisConnector, { redisPrefix, clock }: JobsParts, waitsForDisk: boolean): BulkStore {
   return createBulkStore({ connector, prefix: redisPrefix, clock, waitsForDisk });
+}
+
+function journalStore(connector: RedisConnector, { redisPrefix, clock, log, journal }: JobsParts): JournalStore {
+  return createJournalStore({ connector, prefix: redisPrefix, clock, log, limits: journal });
 }
 
 function jobQueues(

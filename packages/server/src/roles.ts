@@ -1,7 +1,7 @@
 /** Each role as it is started in a process, alone or with the others; the process stops it. */
 
 import type { ResponseStore } from '@nereid/caller';
-import { DEFAULTS, LIMITS, LOAD_FAILED, type ModelRecord, readHostPolicies } from '@nereid/config';
+import { DEFAULTS, journalConfig, LIMITS, LOAD_FAILED, type ModelRecord, readHostPolicies } from '@nereid/config';
 import { type Coordinator, createCoordinator, type LoadFailure } from '@nereid/coordinator';
 import {
   createBulk,
@@ -9,6 +9,7 @@ import {
   createGrpcServer,
   createHttpServer,
   createJobs,
+  createJournal,
   createMetricsServer,
   createWebhooks,
   type Gateway,
@@ -62,7 +63,8 @@ export function addJobs({ lifecycle, connector, shared }: ProcessParts, options:
   const fsync = options.jobsFsync ?? DEFAULTS.jobs_fsync;
   const scripts = options.jobScripts !== false;
   const redisPrefix = options.redis?.prefix ?? DEFAULTS.redis_prefix;
-  const parts = { prefix: options.jobPrefix, redisPrefix, fsync, scripts, clock, log, timing: times };
+  const journal = journalConfig(options.journal);
+  const parts = { prefix: options.jobPrefix, redisPrefix, fsync, scripts, journal, clock, log, timing: times };
   return lifecycle.add(
     'jobs',
     () => (connector === undefined ? openPrivateJobs(options.privateRedis, parts) : openClusterJobs(connector, parts)),
@@ -172,7 +174,7 @@ export async function addHttp(
   options: ServerOptions,
   gateway: Gateway,
   services: Services,
-  { queues, bulk: store }: OpenedJobs,
+  { queues, bulk: store, journal: recordings }: OpenedJobs,
   doors: DoorState,
 ): Promise<HttpServer | undefined> {
   const { http } = options;
@@ -185,6 +187,9 @@ export async function addHttp(
     jobs === undefined || payloads === undefined || store === undefined
       ? undefined
       : createBulk({ store, directory, jobs, payloads, clock });
+  const limits = journalConfig(options.journal);
+  const journal =
+    recordings === undefined ? undefined : createJournal({ store: recordings, directory, gateway, clock, log, limits });
   const board =
     queues === undefined || http.bullBoard !== true
       ? undefined
@@ -202,6 +207,7 @@ export async function addHttp(
       log,
       jobs,
       bulk,
+      journal,
       serverId: options.id ?? DEFAULTS.server_id,
       version: packageVersion(import.meta.url),
       address: http.address ?? DEFAULTS.address,

@@ -11,12 +11,18 @@ const NAMED_BYTES_MAX = 16_384;
 
 /** Undefined for a coding that is not taken. Throws INVALID_ARG, or NOT_FOUND, for what names no blob. */
 export async function bulkFile(raw: IncomingMessage, bulk: Pick<Bulk, 'blobFile'>): Promise<BulkFile | undefined> {
-  const coding = bodyCoding(raw.headers['content-encoding']);
-  if (coding === undefined) return undefined;
-  const parts = coding === 'identity' ? read(raw) : inflated(raw);
+  const parts = bodyParts(raw);
+  if (parts === undefined) return undefined;
   if (isJson(raw.headers['content-type'])) return blobFile(bulk, await namedBlob(parts));
   // Compressed ones have more.
   return { bytes: Number(raw.headers['content-length'] ?? 0), parts };
+}
+
+/** The body as it comes, decompressed; undefined for a coding that is not taken. Throws INVALID_ARG, or CANCELLED where the client leaves. */
+export function bodyParts(raw: IncomingMessage): AsyncIterable<Uint8Array> | undefined {
+  const coding = bodyCoding(raw.headers['content-encoding']);
+  if (coding === undefined) return undefined;
+  return coding === 'identity' ? read(raw) : inflated(raw);
 }
 
 function isJson(contentType: string | undefined): boolean {

@@ -1,4 +1,5 @@
 /** An HTTP server with recordings over a gateway fixture; only tests import this. */
+import { JOURNAL_DEFAULTS } from '@nereid/config';
 import type { JournalReader } from '@nereid/transport';
 import { doorFixture } from '../door-fixture.ts';
 import { type FixtureOptions, gatewayFixture } from '../gateway-fixture.ts';
@@ -13,6 +14,6 @@ export async function journalFixture(store: JournalReader, options: FixtureOptio
   await directory.register({ id: 'wk-1', role: 'worker', draining: false });
   const door = doorFixture(fixture);
   const { clock, log } = door;
-  const journal = createJournal({ store, directory, gateway, clock, log });
+  const journal = createJournal({ store, directory, gateway, clock, log, limits: JOURNAL_DEFAULTS });
   return { ...fixture, http: createHttpServer({ ...door, maxInputBytes: 1_000_000, journal }) };
 }

@@ -1,7 +1,9 @@
 /** What the routes of recordings share. */
 import { NereidError, type Recording } from '@nereid/protocol';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Journal } from '../journal.ts';
+import { sendJson } from './errors.ts';
+import type { InferContext } from './infer.ts';
 
 export interface JournalContext {
   /** Undefined without Redis. */
@@ -40,4 +42,9 @@ export function idOf(request: FastifyRequest): string {
 
 export function unknownRecording(id: string, field = 'id'): NereidError {
   return new NereidError('NOT_FOUND', `recording '${id}' is not found`, { field });
+}
+
+export function sendValue(context: Pick<InferContext, 'closing'>, reply: FastifyReply, value: object): void {
+  if (context.closing()) reply.header('Connection', 'close');
+  sendJson(reply, JSON.stringify(value));
 }

@@ -3,19 +3,20 @@ import { RECORDING_STATES, type RecordingState } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ListPlace } from '../journal.ts';
 import { recordingJson, stepJson } from '../journal-json.ts';
-import { sendJson } from './errors.ts';
 import type { InferContext } from './infer.ts';
 import { answer } from './jobs-answer.ts';
+import { exportRecording, importRecording } from './journal-file.ts';
 import {
   foundRecording,
   idOf,
   type JournalContext,
   journalOf,
   recordingOf,
+  sendValue,
   unknownRecording,
 } from './journal-found.ts';
 import { replayRecording, toleranceOf } from './journal-replay.ts';
-import { limitOf, readQuery, wrongQuery } from './query.ts';
+import { flagOf, limitOf, readQuery, wrongQuery } from './query.ts';
 import type { Route } from './restrict-routes.ts';
 
 type Context = JournalContext & InferContext;
@@ -32,6 +33,8 @@ export function journalRoutes(context: Context): readonly Route[] {
     ['GET', JOURNAL, (request, reply) => listRecordings(context, request, reply)],
     ['GET', RECORDING, (request, reply) => showRecording(context, request, reply)],
     ['DELETE', RECORDING, (request, reply) => removeRecording(context, request, reply)],
+    ['POST', JOURNAL, (request, reply) => importRecording(context, request, reply)],
+    ['GET', `${RECORDING}/export`, (request, reply) => exportRecording(context, request, reply)],
     ['POST', `${RECORDING}/replay`, (request, reply) => replayRecording(context, request, reply)],
     ['GET', `${RECORDING}/diff`, (request, reply) => diffRecordings(context, request, reply)],
   ];
@@ -48,7 +51,7 @@ function listRecordings(context: Context, request: FastifyRequest, reply: Fastif
       limit: limitOf(asked.limit, RECORDINGS_LISTED_MAX),
       after: placeOf(asked.after),
     });
-    send(context, reply, {
+    sendValue(context, reply, {
       recordings: recordings.map((recording) => recordingJson(recording)),
       next: next && `${next.model}/${next.behind}`,
     });
@@ -67,7 +70,7 @@ function showRecording(context: Context, request: FastifyRequest, reply: Fastify
     const applied = await journal.applied(recording);
     const steps = await journal.steps(recording, from, limit, bytesMax);
     const next = from + steps.length;
-    send(context, reply, {
+    sendValue(context, reply, {
       recording: recordingJson(recording, applied),
       steps: steps.map((step) => stepJson(step, withData)),
       next: steps.length > 0 && next < recording.steps ? next : undefined,
@@ -81,7 +84,7 @@ function removeRecording(context: Context, request: FastifyRequest, reply: Fasti
     const id = idOf(request);
     const removed = await journalOf(context).remove(id);
     if (removed === undefined) throw unknownRecording(id);
-    send(context, reply, recordingJson(removed));
+    sendValue(context, reply, recordingJson(removed));
   });
 }
 
@@ -95,13 +98,8 @@ function diffRecordings(context: Context, request: FastifyRequest, reply: Fastif
     const other = await recordingOf(journal, asked.with, 'with');
     const { compared, first } = await journal.diff(recording, other, tolerance);
     const result = first === undefined ? 'equal' : 'differs';
-    send(context, reply, { result, compared, first_difference: first });
+    sendValue(context, reply, { result, compared, first_difference: first });
   });
-}
-
-function send(context: Context, reply: FastifyReply, value: object): void {
-  if (context.closing()) reply.header('Connection', 'close');
-  sendJson(reply, JSON.stringify(value));
 }
 
 function stateOf(text: string | undefined): RecordingState | undefined {
@@ -121,11 +119,6 @@ function placeOf(text: string | undefined): ListPlace | undefined {
 function stepOf(name: string, text: string | undefined): number | undefined {
   if (text === undefined || /^[0-9]{1,15}$/.test(text)) return text === undefined ? undefined : Number(text);
   throw wrongQuery(name, `${name} must be the number of a step, from 0, got: ${text}`);
-}
-
-function flagOf(name: string, text: string | undefined): boolean {
-  if (text === undefined || text === 'true' || text === 'false') return text === 'true';
-  throw wrongQuery(name, `${name} must be true or false, got: ${text}`);
 }
 
 /** What is no number is left for who reads it to refuse. */

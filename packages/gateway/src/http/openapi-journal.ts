@@ -56,6 +56,7 @@ const recording: Schema = {
   },
 };
 
+const files: Schema = { 'application/octet-stream': {}, 'application/gzip': {} };
 const tolerance: Schema = { type: 'number', minimum: 0 };
 const wishes: Schema = {
   type: 'object',
@@ -104,6 +105,18 @@ export const JOURNAL_ROUTES: readonly GeneralRoute[] = [
     },
   ],
   [
+    JOURNAL,
+    'post',
+    {
+      ...common,
+      summary: 'Takes a recording from a file, gzipped or not',
+      parameters: [adminKey],
+      body: { required: true, content: files },
+      status: 201,
+      success: jsonResponse('The recording, under an id of its own.', recording),
+    },
+  ],
+  [
     RECORDING,
     'get',
     {
@@ -130,6 +143,16 @@ export const JOURNAL_ROUTES: readonly GeneralRoute[] = [
       summary: 'Forgets a recording',
       parameters: [id, adminKey],
       success: jsonResponse('What it was.', recording),
+    },
+  ],
+  [
+    `${RECORDING}/export`,
+    'get',
+    {
+      ...common,
+      summary: 'A recording as a file',
+      parameters: [id, ofQuery('gzip', 'Gzipped.', { type: 'boolean' }), adminKey],
+      success: { description: 'The file.', content: files },
     },
   ],
   [

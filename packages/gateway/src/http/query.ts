@@ -35,6 +35,11 @@ export function limitOf(text: string | undefined, max: number): number {
   throw wrongQuery('limit', `limit must be a whole number from 1 to ${max}, got: ${text}`);
 }
 
+export function flagOf(name: string, text: string | undefined): boolean {
+  if (text === undefined || text === 'true' || text === 'false') return text === 'true';
+  throw wrongQuery(name, `${name} must be true or false, got: ${text}`);
+}
+
 export function wrongQuery(field: string, message: string): NereidError {
   return new NereidError('INVALID_ARG', message, { field });
 }
