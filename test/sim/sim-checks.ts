@@ -39,7 +39,9 @@ export type CheckName =
   /** An instance is free and something waits that has waited long enough. */
   | 'idle'
   /** What the rate limiter hands out. */
-  | 'resources';
+  | 'resources'
+  /** What is recorded, and when. */
+  | 'journal';
 
 export interface Violation {
   readonly check: CheckName;

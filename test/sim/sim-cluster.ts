@@ -19,6 +19,7 @@ import {
 import { createWorker, type Worker } from '@nereid/worker';
 import type { SimChecks } from './sim-checks.ts';
 import { createSimConnector, type SimConnector, type SimNetwork } from './sim-connector.ts';
+import { createSimJournal } from './sim-journal.ts';
 import { between, contentHash, modelSource, type SimModel } from './sim-models.ts';
 import { watchOwner } from './sim-owner.ts';
 import type { SimRedis } from './sim-redis.ts';
@@ -296,11 +297,14 @@ function startCoordinator({
 function startWorker(context: RoleContext): RunningRole {
   const { id, process, transport, directory, timing, build, threads, resources, held } = context;
   let lapses = 0;
+  // The others answer at once.
+  const isRecorded = Number(id.split('-')[1]) % 2 === 0;
+  const journal = createSimJournal(id, process.clock, context.checks.fail);
   const worker = createWorker({
     id,
     clock: process.clock,
     log: LOG,
-    transport,
+    transport: isRecorded ? journal.watch(transport) : transport,
     directory,
     findModel: () => '',
     holds: (model) => held.includes(model),
@@ -310,6 +314,7 @@ function startWorker(context: RoleContext): RunningRole {
     limits: LIMITS,
     spawn: threads.spawn,
     rateLimit: { resources: [], shared: resources },
+    ...(isRecorded ? { journal: { journal: journal.writer, config: { share: 1, output_bytes: 1_000 } } } : {}),
     timing,
     newId: () => `${id}.${++lapses}`,
   });

@@ -281,6 +281,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       offer();
       await Promise.all([...models.values()].map((model) => model.stop()));
       await Promise.all(concluding);
+      await options.recorder?.marked();
       // Steps that follow elsewhere want what it has; their callers drop it, or renew it no more.
       await keptTensors.whenEmpty();
     },

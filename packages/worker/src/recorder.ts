@@ -21,7 +21,7 @@ import {
   type Tensor,
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
-import { type JournalWriter, type NewStep, recordingId } from '@nereid/transport';
+import { type JournalWriter, type NewEnd, type NewStep, recordingId } from '@nereid/transport';
 import type { WholeEntry } from './batch-answers.ts';
 import type { VersionSource } from './hosted-version.ts';
 import type { SessionFate } from './session-slots.ts';
@@ -71,6 +71,8 @@ export interface Recorder {
   begin(batch: RecordedBatch): BatchRecord | undefined;
   /** Something may have ended: marks the recordings of the model's sequences that are over without a last step. */
   review(model: string, fate: (session: string) => SessionFate): void;
+  /** Resolves once the marks are written, or will not be. */
+  marked(): Promise<void>;
   /** Sequences that are recorded now. */
   readonly sequences: number;
 }
@@ -96,6 +98,7 @@ interface VersionFacts {
 export function createRecorder({ journal, config, clock }: RecorderOptions): Recorder {
   /** By the name of the session. */
   const sessions = new Map<string, RecordedSession>();
+  const marks = new Set<Promise<void>>();
   const known = new WeakMap<VersionSource, VersionFacts>();
 
   const factsOf = (source: VersionSource): VersionFacts => {
@@ -131,6 +134,11 @@ export function createRecorder({ journal, config, clock }: RecorderOptions): Rec
       sessions.set(name, { id: recordingId(model, name), model, worker, step: 0, again: false, answers: [] });
     }
     return isRecorded ? name : undefined;
+  };
+
+  const mark = (end: NewEnd) => {
+    const written = journal.end([end]).then(() => void marks.delete(written));
+    marks.add(written);
   };
 
   return {
@@ -224,8 +232,11 @@ export function createRecorder({ journal, config, clock }: RecorderOptions): Rec
         // Without a step that took effect nothing was recorded.
         if (session.step === 0) continue;
         const state = now === 'ended' ? 'freed' : 'lost';
-        void journal.end([{ id: session.id, model, kind: 'sequence', state, worker: session.worker }]);
+        mark({ id: session.id, model, kind: 'sequence', state, worker: session.worker });
       }
+    },
+    async marked() {
+      await Promise.all(marks);
     },
     get sequences() {
       return sessions.size;
