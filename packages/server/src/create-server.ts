@@ -19,7 +19,13 @@ import { results, thrownError } from './infer-results.ts';
 import { modelFiles } from './model-files.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
 import { openUrls, type ProcessUrls } from './process-urls.ts';
-import { addRoleMetrics, coordinatorFigures, gatewayFigures, workerFigures } from './role-metrics.ts';
+import {
+  addJournalMetrics,
+  addRoleMetrics,
+  coordinatorFigures,
+  gatewayFigures,
+  workerFigures,
+} from './role-metrics.ts';
 import {
   addCoordinator,
   addGrpc,
@@ -108,11 +114,12 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   // Parts stop in reverse order: HTTP first, then gRPC, metrics after the roles, as Triton does.
   const traces = await addTraceSettings(parts, options);
   const jobs = await addJobs(parts, options);
-  const unrecorded = jobs.queues === undefined ? (jobs.hint ?? 'this server has no Redis') : undefined;
+  const unrecorded = jobs.journal === undefined ? (jobs.hint ?? 'this server has no Redis') : undefined;
   const gateway = newGateway(shared, options, traces, unrecorded);
   await addWebhooks(parts, options, jobs);
   const metrics = await addMetrics(parts, options, gateway);
-  const worker = await addWorker(parts, options, files, gpus);
+  const worker = await addWorker(parts, options, files, gpus, jobs.journal);
+  addJournalMetrics(registry, jobs.journal);
   await lifecycle.add(
     'gateway',
     () => gateway.start(),

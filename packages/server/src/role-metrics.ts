@@ -1,6 +1,7 @@
 import type { Coordinator } from '@nereid/coordinator';
 import type { Gateway } from '@nereid/gateway';
 import { addSampledMetric, type Registry } from '@nereid/runtime';
+import type { JournalWriter } from '@nereid/transport';
 import type { Worker } from '@nereid/worker';
 import type { DoorState } from './door-state.ts';
 import type { OpenedJobs } from './open-jobs.ts';
@@ -32,6 +33,18 @@ export function addRoleMetrics(registry: Registry, roles: readonly RoleFigures[]
     help: 'Messages without effect: from one who was replaced, or after the outcome',
     labelNames: ['role'],
     samples: () => roles.map(({ role, refused }) => ({ labels: { role }, value: refused() })),
+  });
+}
+
+/** Exports what a worker could not record. */
+export function addJournalMetrics(registry: Registry, journal: Pick<JournalWriter, 'dropped'> | undefined): void {
+  if (journal === undefined) return;
+  addSampledMetric(registry, {
+    name: 'nereid_journal_dropped_steps_total',
+    type: 'counter',
+    help: 'Steps that were not recorded, since Redis was away, full or slow',
+    labelNames: [],
+    samples: () => [{ labels: {}, value: journal.dropped }],
   });
 }
 

@@ -26,9 +26,12 @@ import {
 import { NereidError } from '@nereid/protocol';
 import { type Clock, type Log, newProcessId, packageVersion } from '@nereid/runtime';
 import {
+  createJournalStore,
   createRedisResources,
   createRedisTotals,
   type Directory,
+  type JournalStore,
+  type JournalWriter,
   type RedisConnector,
   type Timing,
   type Transport,
@@ -72,6 +75,22 @@ export function addJobs({ lifecycle, connector, shared }: ProcessParts, options:
   );
 }
 
+/** The journal of a worker by itself; others have it with their jobs. */
+export async function addJournal(
+  { lifecycle, connector, shared }: ProcessParts,
+  options: ServerOptions,
+): Promise<JournalStore | undefined> {
+  if (connector === undefined) return undefined;
+  const { clock, log } = shared;
+  const prefix = options.redis?.prefix ?? DEFAULTS.redis_prefix;
+  const limits = journalConfig(options.journal);
+  return lifecycle.add(
+    'journal',
+    async () => createJournalStore({ connector, prefix, clock, log, limits }),
+    async (store) => store.close(),
+  );
+}
+
 /** `unrecorded`: why it has no journal; undefined where it has one. */
 export function newGateway(
   shared: Shared,
@@ -94,7 +113,10 @@ export function addWorker(
   options: ServerOptions,
   files: Pick<ModelFiles, 'findModel' | 'hashModel'>,
   gpus: number,
+  journal: JournalWriter | undefined,
 ): Promise<Worker> {
+  const recorded = journalConfig(options.journal);
+  if (recorded.share > 0 && journal === undefined) shared.log.warn('nothing is recorded: the journal needs a Redis');
   const start = async () => {
     const policies = readHostPolicies(options.hostPolicy ?? []) ?? new Map();
     const worker = createWorker({
@@ -108,6 +130,7 @@ export function addWorker(
       loadsMax: options.modelLoadThreads ?? DEFAULTS.model_load_threads,
       limits: LIMITS,
       rateLimit: rateLimitOf(options, shared, connector),
+      journal: journal === undefined ? undefined : { journal, config: recorded },
       ...(options.workerModels === undefined ? {} : { holds: globMatcher(options.workerModels) }),
     });
     await worker.start();

@@ -8,12 +8,19 @@ import { addDoorState } from './door-state.ts';
 import { modelFiles, ownModelFiles } from './model-files.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
 import { openUrls, type ProcessUrls } from './process-urls.ts';
-import { addRoleMetrics, coordinatorFigures, gatewayFigures, workerFigures } from './role-metrics.ts';
+import {
+  addJournalMetrics,
+  addRoleMetrics,
+  coordinatorFigures,
+  gatewayFigures,
+  workerFigures,
+} from './role-metrics.ts';
 import {
   addCoordinator,
   addGrpc,
   addHttp,
   addJobs,
+  addJournal,
   addMetrics,
   addWebhooks,
   addWorker,
@@ -102,7 +109,10 @@ async function startWorkerRole(options: ServerOptions, parts: ProcessParts): Pro
   const { connector, registry, models, stop } = parts;
   const health = startHealth();
   const metrics = await addMetrics(parts, options, health);
-  const worker = await addWorker(parts, options, ownModelFiles(options), await countGpus(options.cudaVisibleDevices));
+  const journal = await addJournal(parts, options);
+  const gpus = await countGpus(options.cudaVisibleDevices);
+  const worker = await addWorker(parts, options, ownModelFiles(options), gpus, journal);
+  addJournalMetrics(registry, journal);
   addRoleMetrics(registry, [workerFigures(worker)]);
   health.started = true;
   const urls = await openUrls({ metrics, redis: connector?.url });
