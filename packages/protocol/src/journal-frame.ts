@@ -6,6 +6,7 @@
 import { type Datatype, isDatatype } from './datatype.ts';
 import { ERROR_TABLE, type ErrorInfo, NereidError } from './error.ts';
 import type { Parameters, ParameterValue } from './infer.ts';
+import { stepHead } from './journal-head.ts';
 import type { BatchTiming } from './message.ts';
 import { FRAME_HEADER_BYTES_MAX } from './protocol-limits.ts';
 import type { RecordedAnswer, RecordedRequest, RecordedStep, RecordedTensor, StepEffect } from './recorded.ts';
@@ -28,42 +29,15 @@ export type JournalFrame =
  */
 export function encodeStepFrame(step: RecordedStep, apart?: (tensor: RecordedTensor) => string | undefined): Buffer {
   const data: Uint8Array[] = [];
-  const tensor = (recorded: RecordedTensor) => {
-    const { name, datatype, shape, redacted, data: bytes } = recorded;
-    if (redacted === true) return { name, datatype, shape, redacted };
-    const digest = apart?.(recorded) ?? recorded.digest;
-    if (digest !== undefined) return { name, datatype, shape, digest };
-    const held = bytes ?? new Uint8Array();
-    data.push(held);
-    return { name, datatype, shape, bytes: held.byteLength };
-  };
-  const { request, answers, ...rest } = step;
-  const { correlationId, priority, timeoutUs, parameters, inputs, ...plain } = request;
-  const head = {
-    ...rest,
-    request: {
-      ...plain,
-      correlationId: typeof correlationId === 'bigint' ? { uint64: String(correlationId) } : correlationId,
-      priority: String(priority),
-      timeoutUs: String(timeoutUs),
-      parameters: parametersHead(parameters),
-      inputs: inputs.map(tensor),
-    },
-    answers: answers.map((answer) =>
-      answer.ok
-        ? { ok: true, parameters: parametersHead(answer.parameters), outputs: answer.outputs.map(tensor) }
-        : answer,
-    ),
-  };
-  return frame(KINDS.step, head, data);
+  return frame(KINDS.step, stepHead(step, data, apart), data);
 }
 
 export function encodeTensorFrame(digest: string, data: Uint8Array): Buffer {
-  return frame(KINDS.tensor, { digest, bytes: data.byteLength }, [data]);
+  return frame(KINDS.tensor, JSON.stringify({ digest, bytes: data.byteLength }), [data]);
 }
 
 export function encodeEndFrame(sha256: string): Buffer {
-  return frame(KINDS.end, { sha256 }, []);
+  return frame(KINDS.end, JSON.stringify({ sha256 }), []);
 }
 
 /** Its tensors are views on the frame. Throws INVALID_ARG where it is none, or one of a later version. */
@@ -104,24 +78,22 @@ interface Cursor {
 
 type Head = Readonly<Record<string, unknown>>;
 
-function frame(kind: number, head: object, data: readonly Uint8Array[]): Buffer {
-  const json = Buffer.from(JSON.stringify(head));
-  const prefix = Buffer.alloc(PREFIX_BYTES);
-  prefix.write(MAGIC, 'latin1');
-  prefix[2] = JOURNAL_FRAME_VERSION;
-  prefix[3] = kind;
-  prefix.writeUInt32LE(json.byteLength, 4);
-  return Buffer.concat([prefix, json, ...data]);
-}
-
-/** `[name, kind, value]` each. */
-function parametersHead(parameters: Parameters): readonly (readonly [string, string, string | boolean | number])[] {
-  return Object.entries(parameters).map(([name, value]) => {
-    if (typeof value === 'bigint') return [name, 'int64', String(value)];
-    // JSON has no NaN and no Infinity.
-    if (typeof value === 'number') return [name, 'double', Number.isFinite(value) ? value : String(value)];
-    return [name, typeof value, value];
-  });
+function frame(kind: number, head: string, data: readonly Uint8Array[]): Buffer {
+  const headBytes = Buffer.byteLength(head);
+  let bytes = PREFIX_BYTES + headBytes;
+  for (const { byteLength } of data) bytes += byteLength;
+  const framed = Buffer.allocUnsafe(bytes);
+  framed.write(MAGIC, 'latin1');
+  framed[2] = JOURNAL_FRAME_VERSION;
+  framed[3] = kind;
+  framed.writeUInt32LE(headBytes, 4);
+  framed.write(head, PREFIX_BYTES);
+  let offset = PREFIX_BYTES + headBytes;
+  for (const part of data) {
+    framed.set(part, offset);
+    offset += part.byteLength;
+  }
+  return framed;
 }
 
 function parsed(buffer: Buffer, end: number): Head {

@@ -3,7 +3,7 @@ import { NereidError, type RecordedStep, type Recording } from '@nereid/protocol
 import type { JournalBounds, JournalReader } from './journal.ts';
 import { placeOf, type RecordingPlace } from './journal-recording.ts';
 import { FIRST_OF_MODEL, type JournalScripts, journalKeys, limitsText } from './journal-scripts.ts';
-import { type EncodedStep, encodeStep } from './journal-step.ts';
+import { createStepEncoder, type EncodedStep } from './journal-step.ts';
 import { isOutOfMemory, type RedisClient } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { isNearlyFull } from './redis-memory.ts';
@@ -41,11 +41,12 @@ export function createJournalPut(parts: JournalPutParts): JournalReader['put'] {
     { id, kind, model }: Recording,
     steps: AsyncIterable<RecordedStep> | Iterable<RecordedStep>,
   ) => {
+    const encode = createStepEncoder(true);
     let waiting: EncodedStep[] = [];
     let bytes = 0;
     let count = 0;
     for await (const step of steps) {
-      const encoded = encodeStep({ id, kind, model, step, state: 'open' }, true);
+      const encoded = encode({ id, kind, model, step, state: 'open' });
       count++;
       bytes += encoded.bytes;
       waiting.push(encoded);

@@ -18,6 +18,7 @@ const AGE_SLACK_PARTS = 64;
 /** So many recordings go by one call at most: Redis does nothing else meanwhile. */
 const FORGOTTEN_MAX = 100;
 
+/** What ends or takes away also does so where Redis is full. */
 const ALLOW_OOM = '#!lua flags=allow-oom\n';
 
 const COMMON = `
@@ -199,7 +200,7 @@ return known
 `;
 
 /** KEYS: names of models; ARGV: model, for how many milliseconds. */
-const NOTE = `#!lua
+const NOTE = `${ALLOW_OOM}
 redis.call('SADD', KEYS[1], ARGV[1])
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return 1

@@ -9,8 +9,15 @@ export interface EncodedStep {
   readonly bytes: number;
 }
 
-/** `imported`: it came as a file. */
-export function encodeStep({ id, kind, step, state }: NewStep, imported = false): EncodedStep {
+export type StepEncoder = (step: NewStep) => EncodedStep;
+
+/** `imported`: they came as a file. */
+export function createStepEncoder(imported = false): StepEncoder {
+  const whoOf = createWho();
+  return (step) => encodeStep(step, whoOf(step.step), imported);
+}
+
+function encodeStep({ id, kind, step, state }: NewStep, who: string, imported: boolean): EncodedStep {
   const apart = new Map<string, Buffer>();
   let bytes = 0;
   const digestOf = ({ data, digest }: RecordedTensor): string | undefined => {
@@ -24,7 +31,7 @@ export function encodeStep({ id, kind, step, state }: NewStep, imported = false)
   };
   const frame = encodeStepFrame(step, digestOf);
   const first = step.step === 0 ? firstOf(kind, step, imported) : '';
-  const header = `${recordingName(id)} ${step.step} ${state} ${step.receivedMs} ${apart.size}\n${whoOf(step)}\n${first}`;
+  const header = `${recordingName(id)} ${step.step} ${state} ${step.receivedMs} ${apart.size}\n${who}\n${first}`;
   const args: (string | Buffer)[] = [header, frame];
   for (const [digest, data] of apart) args.push(digest, data);
   return { args, bytes: bytes + frame.byteLength + header.length };
@@ -35,9 +42,18 @@ export function recordingName(id: string): string {
   return id.slice(id.indexOf('~') + 1);
 }
 
-/** What holds for a recording as of its last step. */
-export function whoOf({ worker, modelVersion, configSha256, contentHash }: RecordedStep): string {
-  return JSON.stringify([worker, modelVersion, configSha256, contentHash]);
+/** What holds for a recording as of its last step. It rarely differs from that of the step before. */
+function createWho(): (step: RecordedStep) => string {
+  let last: readonly string[] = [];
+  let text = '';
+  return ({ worker, modelVersion, configSha256, contentHash }) => {
+    const isSame =
+      last[0] === worker && last[1] === modelVersion && last[2] === configSha256 && last[3] === contentHash;
+    if (isSame) return text;
+    last = [worker, modelVersion, configSha256, contentHash];
+    text = JSON.stringify(last);
+    return text;
+  };
 }
 
 /** What its first step says of a recording. */

@@ -1,5 +1,6 @@
 /** Records steps in Redis, beside the requests that they are of. */
-import { answeredWithin, type Clock, type Log, type Timer } from '@nereid/runtime';
+import { answeredWithin, type Clock, type Log } from '@nereid/runtime';
+import { createBoundedWaits } from './bounded-waits.ts';
 import type { JournalBounds, JournalWriter, NewStep } from './journal.ts';
 import { createJournalMarks, type Mark } from './journal-marks.ts';
 import {
@@ -11,7 +12,7 @@ import {
   STEP_NO_ROOM,
   STEP_OVER,
 } from './journal-scripts.ts';
-import { type EncodedStep, encodeStep, recordingName } from './journal-step.ts';
+import { createStepEncoder, type EncodedStep, recordingName } from './journal-step.ts';
 import { isOutOfMemory, isRefusal, type RedisConnector } from './redis-connection.ts';
 import type { RedisKeys } from './redis-keys.ts';
 import { isNearlyFull } from './redis-memory.ts';
@@ -35,11 +36,28 @@ export interface JournalWriterParts {
   readonly limits: JournalBounds;
 }
 
-/** An append that is under way. */
-interface Call {
-  readonly dueUs: number;
-  readonly resolve: () => void;
-  isLate: boolean;
+/** Counts steps that are not recorded, and tells of them now and then. */
+interface Drops {
+  readonly steps: number;
+  add(steps: number, why: string, err?: unknown): void;
+}
+
+function createDrops(clock: Clock, log: Log): Drops {
+  let steps = 0;
+  let told = 0;
+  let toldUs = Number.NEGATIVE_INFINITY;
+  return {
+    get steps() {
+      return steps;
+    },
+    add(more, why, err) {
+      steps += more;
+      if (more === 0 || clock.nowUs() - toldUs < LOG_PAUSE_MS * 1000) return;
+      log.warn({ err, steps: steps - told, dropped: steps }, `journal: steps not recorded: ${why}`);
+      toldUs = clock.nowUs();
+      told = steps;
+    },
+  };
 }
 
 /** On a connection of its own, which is dialled at the first use. */
@@ -47,22 +65,19 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
   const connection = connector.connect('journal');
   const { client } = connection;
   const scripts = journalScripts(client);
+  const encode = createStepEncoder();
   const limitsOf = { begin: limitsText(limits, true), full: limitsText(limits, false) };
   const keysOf = new Map<string, readonly string[]>();
   const notedUs = new Map<string, number>();
   const noteAgainUs = Math.min(NOTE_MS_MAX, (limits.age_s * 1000) / 2) * 1000;
-  /** In the order of their sending. */
-  const calls = new Set<Call>();
-  let lateCalls = 0;
-  let timer: Timer | undefined;
+  const waits = createBoundedWaits(clock, ANSWER_MS_MAX);
+  const drops = createDrops(clock, log);
   let waitingBytes = 0;
   let isFull = false;
   let lookedUs = Number.NEGATIVE_INFINITY;
-  let dropped = 0;
-  let loggedUs = Number.NEGATIVE_INFINITY;
-  let loggedDropped = 0;
   let dialled: Promise<void> | undefined;
   let isDialling = false;
+  let isClosed = false;
 
   const modelKeys = (model: string) => {
     const known = keysOf.get(model);
@@ -86,14 +101,10 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
   });
 
   const drop = (steps: readonly NewStep[], why: string, err?: unknown) => {
-    dropped += steps.length;
     for (const { id, model, step } of steps) {
       marks.add({ id, model, worker: step.worker, state: 'gap', last: step.step });
     }
-    if (clock.nowUs() - loggedUs < LOG_PAUSE_MS * 1000) return;
-    log.warn({ err, steps: dropped - loggedDropped, dropped }, `journal: steps not recorded: ${why}`);
-    loggedUs = clock.nowUs();
-    loggedDropped = dropped;
+    drops.add(isClosed ? 0 : steps.length, why, err);
   };
 
   const look = async () => {
@@ -110,34 +121,6 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
     scripts.note([keys.journalModels('all')], noteArgs(model, limits)).catch(() => notedUs.delete(model));
   };
 
-  const watchTime = () => {
-    if (timer !== undefined) return;
-    for (const { dueUs } of calls) {
-      timer = clock.at(dueUs, endLate);
-      return;
-    }
-  };
-  const endLate = () => {
-    timer = undefined;
-    const now = clock.nowUs();
-    for (const call of calls) {
-      if (call.dueUs > now) break;
-      calls.delete(call);
-      call.isLate = true;
-      lateCalls++;
-      call.resolve();
-    }
-    watchTime();
-  };
-  const settle = (call: Call | undefined) => {
-    if (call?.isLate === true) lateCalls--;
-    else if (call !== undefined) calls.delete(call);
-    call?.resolve();
-    if (calls.size > 0) return;
-    timer?.cancel();
-    timer = undefined;
-  };
-
   /** What the script says of steps that it did not keep. */
   const take = (steps: readonly NewStep[], told: readonly number[]) => {
     for (let index = 0; index < told.length; index += 2) {
@@ -145,7 +128,7 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
       const what = told[index + 1];
       if (what === FIRST_OF_MODEL) note(steps[0]?.model ?? '');
       if (step === undefined) continue;
-      if (what === STEP_NO_ROOM) drop([step], 'Redis is nearly full');
+      if (what === STEP_NO_ROOM) drops.add(1, 'Redis is nearly full');
       if (what === STEP_NO_ROOM || what === STEP_OVER) marks.over(step.id);
     }
   };
@@ -159,12 +142,11 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
       take(steps, told as readonly number[]);
     } catch (error) {
       drop(steps, isOutOfMemory(error) ? 'Redis is full' : 'Redis does not answer', error);
-    } finally {
-      waitingBytes -= bytes;
     }
+    waitingBytes -= bytes;
+    if (connection.isReady) void marks.flush();
   };
 
-  /** While an earlier call is late, nobody waits for another. */
   const sendWithin = (steps: readonly NewStep[]): Promise<void> => {
     if (waitingBytes >= WAITING_BYTES_MAX) {
       drop(steps, 'Redis is slow');
@@ -174,23 +156,10 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
     if (now - lookedUs > MEMORY_LOOK_MS * 1000) void look();
     const model = steps[0]?.model ?? '';
     if (now - (notedUs.get(model) ?? Number.NEGATIVE_INFINITY) > noteAgainUs) note(model);
-    const encoded = steps.map((step) => encodeStep(step));
+    const encoded = steps.map(encode);
     let bytes = 0;
     for (const one of encoded) bytes += one.bytes;
-    return new Promise((resolve) => {
-      let call: Call | undefined;
-      if (lateCalls === 0) {
-        call = { dueUs: now + ANSWER_MS_MAX * 1000, resolve, isLate: false };
-        calls.add(call);
-        watchTime();
-      } else {
-        resolve();
-      }
-      void send(steps, encoded, bytes).finally(() => {
-        settle(call);
-        if (connection.isReady) void marks.flush();
-      });
-    });
+    return waits.settled(send(steps, encoded, bytes));
   };
 
   /** Resolves once there is a connection, or has been none for so long that nobody waits for it any more. */
@@ -219,13 +188,13 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
       return true;
     }
     const skipped = marks.skips(id, step.step);
-    if (skipped === 'gap') dropped++;
+    if (skipped === 'gap') drops.add(1, 'of its recording one was not');
     return skipped === undefined;
   };
 
   const append = async (given: readonly NewStep[]) => {
     const steps = given.filter(isKept);
-    if (steps.length === 0) return;
+    if (steps.length === 0 || isClosed) return;
     dialled ??= dial();
     if (isDialling) await dialled;
     if (!connection.isReady) return drop(steps, 'Redis is away', connection.lastError);
@@ -238,18 +207,27 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
   };
 
   return {
-    append,
+    async append(steps) {
+      try {
+        await append(steps);
+      } catch (error) {
+        drop(steps, 'they cannot be written', error);
+      }
+    },
     async end(ends) {
+      // Behind the steps that wait for the connection.
+      if (isDialling) await dialled;
       for (const { id, model, worker, state } of ends) marks.add({ id, model, worker, state });
       if (!connection.isReady) return;
       await answeredWithin(marks.flush(), ANSWER_MS_MAX, clock).catch(() => {});
     },
     isOver: marks.isOver,
     get dropped() {
-      return dropped;
+      return drops.steps;
     },
     close() {
-      timer?.cancel();
+      isClosed = true;
+      waits.close();
       connection.close();
     },
   };

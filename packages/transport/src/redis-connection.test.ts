@@ -2,6 +2,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { createLog, systemClock } from '@nereid/runtime';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { BOUNDS, stepsOf } from './journal-fixture.ts';
+import { createJournalStore } from './journal-redis.ts';
 import { mailboxContract } from './mailbox-contract.ts';
 import { checkRedis } from './redis-checks.ts';
 import { connectRedis, type RedisConnection, type RedisConnector } from './redis-connection.ts';
@@ -135,6 +137,23 @@ describe('a Cluster', () => {
     const single = connectRedis(redis.url, { name: 'test' });
     await expect(checkRedis(single, { allowEvicting: false, prefix: 'nereid' })).rejects.toThrow('separated by commas');
     single.close();
+  });
+
+  test('has recordings of several models, and lets go of them', async () => {
+    connector = connectRedis(url, { name: 'test' });
+    const log = createLog({ level: 'silent' });
+    const limits = { ...BOUNDS, recordings: 1 };
+    const journal = createJournalStore({ connector, prefix: 'nereid', clock: systemClock(), log, limits });
+    for (const model of ['a', 'b']) {
+      await journal.append([...stepsOf('s', 0, 2, { model }), ...stepsOf('t', 0, 2, { model })]);
+      await journal.end([{ id: `${model}~t`, model, kind: 'sequence', state: 'lost', worker: 'wk-1' }]);
+      const { recordings } = await journal.list({ model, limit: 5, after: '' });
+      expect(recordings).toMatchObject([{ id: `${model}~t`, state: 'lost', steps: 2 }]);
+      expect(await journal.steps(`${model}~t`, 0, 5)).toHaveLength(2);
+    }
+    expect(await journal.models()).toEqual(['a', 'b']);
+    expect([journal.dropped, await journal.remove('a~t')]).toEqual([0, true]);
+    expect(await journal.models()).toEqual(['b']);
   });
 
   mailboxContract('redis cluster', (limits) => {
