@@ -299,6 +299,25 @@ describe('whatever happens to a file, it is refused or gives the same recording'
   });
 });
 
+test('what is in a frame crashes nothing, be its SHA-256 right', async () => {
+  const frame = encodeStepFrame(SAMPLE_STEPS[1] ?? SAMPLE_STEP);
+  // Also such changes as leave its JSON one.
+  const change = fc.tuple(fc.nat(), fc.oneof(fc.nat(255), fc.constantFrom(...Buffer.from('0 1"x-[]{}'))));
+  await fc.assert(
+    fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 3 }), async (changes) => {
+      const bytes = Buffer.from(frame);
+      for (const [at, value] of changes) bytes[at % bytes.byteLength] = value;
+      try {
+        await readBack([fileOf(2, [stepFrame(0), bytes])]);
+      } catch (error) {
+        if (!(error instanceof NereidError)) throw error;
+        expect(error).toMatchObject({ code: 'INVALID_ARG', field: 'body' });
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
 test.skipIf(spawnSync('python3', ['--version']).status !== 0)(
   'the program of docs/replay-files.md reads a file',
   async () => {

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Datatype } from './datatype.ts';
 import { journalTestCase } from './journal-test-case.ts';
 import type { RecordedAnswer, RecordedStep, RecordedTensor, Recording } from './recorded.ts';
@@ -30,9 +30,10 @@ interface Asked {
   readonly data: Buffer;
 }
 
-/** A server of the v2 protocol that gives these answers, in this order. */
-let answers: readonly RecordedAnswer[] = [];
-let asked: Asked[] = [];
+/** A server of the v2 protocol, whose models give these answers, in this order. */
+const answers = new Map<string, RecordedAnswer[]>();
+const asked: Asked[] = [];
+const askedOf = (model: string) => asked.filter(({ path }) => path.startsWith(`/v2/models/${model}/`));
 const server = createServer((request, response) => void answer(request, response));
 let folder = '';
 
@@ -46,10 +47,6 @@ afterAll(async () => {
   server.closeAllConnections();
   await rm(folder, { recursive: true, force: true });
 });
-beforeEach(() => {
-  asked = [];
-});
-
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk);
@@ -57,7 +54,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const length = Number(request.headers[HEAD]);
   const text = body.toString('utf8', 0, length);
   asked.push({ path: request.url ?? '', head: JSON.parse(text), text, data: body.subarray(length) });
-  const given = answers[asked.length - 1] as RecordedAnswer;
+  const given = answers.get(request.url?.split('/')[3] ?? '')?.shift() as RecordedAnswer;
   if (!given.ok) {
     response.writeHead(500).end(JSON.stringify({ error: `in a model: ${given.error.message}` }));
     return;
@@ -70,19 +67,29 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   response.end(Buffer.concat([head, ...given.outputs.map(({ data }) => data ?? new Uint8Array())]));
 }
 
-/** Runs a test case, as a test runner's child or by itself, against the server that gives these answers. */
-async function run(text: string, given: readonly RecordedAnswer[], args: readonly string[] = []) {
-  answers = given;
-  const file = join(folder, 'case.test.mjs');
-  await writeFile(file, text);
+interface Run {
+  readonly code: number;
+  readonly output: string;
+}
+
+/** Runs a file of the folder against the server. */
+async function run(file: string, text: string, args: readonly string[] = []): Promise<Run> {
+  await writeFile(join(folder, file), text);
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   // The runner of these tests is not that of the test case.
   const { NODE_OPTIONS: _options, NODE_TEST_CONTEXT: _context, ...env } = process.env;
-  return new Promise<{ readonly code: number; readonly output: string }>((resolve) => {
-    execFile(process.execPath, [...args, file], { env: { ...env, NEREID_URL: url } }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code), output: stdout + stderr });
+  return new Promise((resolve) => {
+    execFile(process.execPath, [...args, join(folder, file)], { env: { ...env, NEREID_URL: url } }, (error, ...out) => {
+      resolve({ code: error === null ? 0 : Number(error.code), output: out.join('') });
     });
   });
+}
+
+/** Writes a test case of a model whose server gives these answers. */
+async function write(recording: Recording, steps: readonly RecordedStep[], given: readonly RecordedAnswer[], atol = 0) {
+  answers.set(recording.model, [...given]);
+  const text = await journalTestCase(recording, steps);
+  await writeFile(join(folder, `${recording.model}.mjs`), text.replace('const ATOL = 0;', `const ATOL = ${atol};`));
 }
 
 const tensor = (name: string, datatype: Datatype, values: TensorValues, shape: readonly number[]) =>
@@ -134,72 +141,95 @@ const SAME = [
   given(),
 ] as readonly RecordedAnswer[];
 
-describe('the test case of a sequence', () => {
-  test('sends what was recorded and passes where the answers are the same', async () => {
-    const { code, output } = await run(await journalTestCase(SAMPLE_RECORDING, SEQUENCE), SAME, ['--test']);
-    expect(output).toContain('pass 1');
-    expect(code).toBe(0);
-    expect(asked.map(({ path }) => path)).toEqual(Array(4).fill('/v2/models/sums/versions/2/infer'));
-    const [first, second, , last] = asked;
-    const id = first?.head.parameters.sequence_id;
-    expect(id).toSatisfy((value) => Number.isSafeInteger(value) && Number(value) > 0);
-    expect(asked.every(({ head }) => head.parameters.sequence_id === id)).toBe(true);
-    expect(first?.head).toMatchObject({ id: "it's", parameters: { sequence_start: true } });
-    expect(last?.head.parameters).toEqual({ sequence_id: id, sequence_end: true, binary_data_output: true });
-    const { inputs } = (SEQUENCE[1] as RecordedStep).request;
-    expect(second?.data).toEqual(Buffer.concat(inputs.map(({ data }) => data ?? new Uint8Array())));
-    expect(second?.head.outputs?.map(({ name }) => name)).toEqual(['TEXT', 'LARGE', 'HIDDEN']);
-    expect(second?.head.parameters).toMatchObject({ text: TEXT, priority: 2 });
-    expect(second?.text).toContain('"real":1.0,"whole":-9223372036854775808');
-    expect(asked.some(({ text }) => text.includes('nereid'))).toBe(false);
-  });
+test('a test case sends what was recorded and passes where the answers are the same', async () => {
+  answers.set('sums', [...SAME]);
+  const { code, output } = await run('a.test.mjs', await journalTestCase(SAMPLE_RECORDING, SEQUENCE), ['--test']);
+  expect(output).toContain('pass 1');
+  expect(code).toBe(0);
+  answers.delete('sums');
+  const sent = askedOf('sums');
+  expect(sent.map(({ path }) => path)).toEqual(Array(4).fill('/v2/models/sums/versions/2/infer'));
+  const [first, second, , last] = sent;
+  const id = first?.head.parameters.sequence_id;
+  expect(id).toSatisfy((value) => Number.isSafeInteger(value) && Number(value) > 0);
+  expect(sent.every(({ head }) => head.parameters.sequence_id === id)).toBe(true);
+  expect(first?.head).toMatchObject({ id: "it's", parameters: { sequence_start: true } });
+  expect(last?.head.parameters).toEqual({ sequence_id: id, sequence_end: true, binary_data_output: true });
+  const { inputs } = (SEQUENCE[1] as RecordedStep).request;
+  expect(second?.data).toEqual(Buffer.concat(inputs.map(({ data }) => data ?? new Uint8Array())));
+  expect(second?.head.outputs?.map(({ name }) => name)).toEqual(['TEXT', 'LARGE', 'HIDDEN']);
+  expect(second?.head.parameters).toMatchObject({ text: TEXT, priority: 2 });
+  expect(second?.text).toContain('"real":1.0,"whole":-9223372036854775808');
+  expect(sent.some(({ text }) => text.includes('nereid'))).toBe(false);
+});
 
+describe('the test case', () => {
   const floats = (...values: number[]) => given(tensor('SUM', 'FP32', values, [2, 2]));
-  const near = (text: string) => text.replace('const ATOL = 0;', 'const ATOL = 0.5;');
-
-  test.each<[string, number, RecordedAnswer, string]>([
+  const hidden = { ...large, name: 'HIDDEN' };
+  const other = tensor('TEXT', 'BYTES', ['ü', 'x', ''], [3, 1]);
+  /** Each with the answer that a step gets in place of the recorded one, and what the test case says. */
+  const failing: readonly (readonly [string, number, RecordedAnswer, string])[] = [
     ['a value', 0, floats(1, 2, 3.25, 4), 'step 0, output SUM, index [1,0]: recorded 3, replayed 3.25'],
     ['a shape', 0, given(tensor('SUM', 'FP32', [1], [1])), 'step 0, output SUM: recorded FP32[2,2], replayed FP32[1]'],
+    ['a text', 1, given(other, large, hidden), 'step 1, output TEXT, index [1,0]: recorded'],
+    ['an output too few', 1, given(words), 'step 1: recorded the outputs HIDDEN,LARGE,TEXT, replayed TEXT'],
     [
-      'a text',
+      'a digest',
       1,
-      given(tensor('TEXT', 'BYTES', ['ü', 'x', ''], [3, 1]), large, { ...large, name: 'HIDDEN' }),
-      'step 1, output TEXT, index [1,0]',
-    ],
-    ['an output that is missing', 1, given(words), 'step 1: recorded the outputs HIDDEN,LARGE,TEXT, replayed TEXT'],
-    [
-      'data of another digest',
-      1,
-      given(words, sampleTensor('LARGE', 20_000, 1), { ...large, name: 'HIDDEN' }),
-      'step 1, output LARGE: recorded data of SHA-256',
+      given(words, sampleTensor('LARGE', 20_000, 1), hidden),
+      'step 1, output LARGE: recorded data of SHA',
     ],
     ['outputs in place of an error', 2, given(), 'step 2: recorded the error `no '],
     ['an error in place of outputs', 3, failure, 'step 3: recorded outputs, replayed the error'],
-  ])('fails by %s', async (_what, step, instead, why) => {
-    const text = await journalTestCase(SAMPLE_RECORDING, SEQUENCE);
-    const { code, output } = await run(text, SAME.with(step, instead));
-    expect(output).toContain(why);
-    expect(code).toBe(1);
+  ];
+  const modelOf = (what: string) => what.replaceAll(' ', '-');
+  const tolerant = { ...SAMPLE_RECORDING, model: 'tolerant' };
+  const beyond = { ...SAMPLE_RECORDING, model: 'beyond' };
+  const single: Recording = { ...SAMPLE_RECORDING, model: 'single', kind: 'request', correlationId: 0n };
+  const named: Recording = { ...SAMPLE_RECORDING, model: 'named', correlationId: 'a' };
+  let result: Run;
+
+  // All in one process, which takes less time than one for each.
+  beforeAll(async () => {
+    for (const [what, step, instead] of failing) {
+      await write({ ...SAMPLE_RECORDING, model: modelOf(what) }, SEQUENCE, SAME.with(step, instead));
+    }
+    await write(tolerant, SEQUENCE, SAME.with(0, floats(1, 2, 3.5, 4)), 0.5);
+    await write(beyond, SEQUENCE, SAME.with(0, floats(1, 2, 3.5, 4.75)), 0.5);
+    for (const recording of [single, named]) await write(recording, [stepOf(0, {}, given())], [given()]);
+    result = await run('all.mjs', [...answers.keys()].map((model) => `import './${model}.mjs';\n`).join(''));
   });
 
-  test('has a tolerance that can be set in it', async () => {
-    const text = near(await journalTestCase(SAMPLE_RECORDING, SEQUENCE));
-    expect(await run(text, SAME.with(0, floats(1, 2, 3.5, 4)))).toMatchObject({ code: 0 });
-    asked = [];
-    const { output } = await run(text, SAME.with(0, floats(1, 2, 3.5, 4.75)));
-    expect(output).toContain('index [1,1]: recorded 4, replayed 4.75');
+  test.each(failing)('fails by %s', (what, _step, _instead, why) => {
+    expect(resultOf(modelOf(what))).toMatch(/^not ok/);
+    expect(resultOf(modelOf(what))).toContain(why);
   });
-});
 
-test('the test case of a single request has no sequence, and that of an id that is a text another text', async () => {
-  const single: Recording = { ...SAMPLE_RECORDING, kind: 'request', correlationId: 0n };
-  const step = stepOf(0, {}, given());
-  expect(await run(await journalTestCase(single, [step]), [given()])).toMatchObject({ code: 0 });
-  expect(
-    await run(await journalTestCase({ ...single, kind: 'sequence', correlationId: 'a' }, [step]), [given(), given()]),
-  ).toMatchObject({ code: 0 });
-  expect(asked[0]?.head.parameters).toEqual({ binary_data_output: true });
-  expect(asked[1]?.head.parameters.sequence_id).toMatch(/^replay-/);
+  test('has a tolerance that can be set in it', () => {
+    expect(resultOf('tolerant')).toMatch(/^ok/);
+    expect(resultOf('beyond')).toContain('index [1,1]: recorded 4, replayed 4.75');
+  });
+
+  test('of a single request has no sequence, and that of an id that is a text another text', () => {
+    expect([resultOf('single'), resultOf('named')]).toEqual([
+      expect.stringMatching(/^ok/),
+      expect.stringMatching(/^ok/),
+    ]);
+    expect(askedOf('single')[0]?.head.parameters).toEqual({ binary_data_output: true });
+    expect(askedOf('named')[0]?.head.parameters.sequence_id).toMatch(/^replay-/);
+  });
+
+  /** What the runner says of a model's test case. */
+  function resultOf(model: string): string {
+    return (
+      result.output
+        .split('# Subtest: ')
+        .find((part) => part.startsWith(`${model} `))
+        ?.split('\n')
+        .slice(1)
+        .join('\n') ?? ''
+    );
+  }
 });
 
 test.each<[string, readonly RecordedStep[], string]>([
@@ -219,7 +249,7 @@ test.each<[string, readonly RecordedStep[], string]>([
   ['no step', [{ ...SAMPLE_STEP, effect: 'lost' }], 'it has no step that its model answered'],
   [
     'too much data',
-    Array(4).fill(stepOf(0, { inputs: [sampleTensor('BIG', 17_000_000)] }, given())),
+    [stepOf(0, { inputs: [{ ...withoutData, data: new Uint8Array(67_108_865) }] }, given())],
     'it has over 67108864 bytes',
   ],
 ])('no test case is written of %s', async (_what, steps, why) => {

@@ -2,7 +2,7 @@
 import { NereidError } from './error.ts';
 import type { Parameters } from './infer.ts';
 import type { RecordedRequest, RecordedStep, RecordedTensor, Recording } from './recorded.ts';
-import { TEST_CASE_CODE, TEST_CASE_IMPORTS } from './test-case-code.ts';
+import { TEST_CASE_CODE, testCaseImports } from './test-case-code.ts';
 import { parameterText } from './v2-response.ts';
 
 /** Bytes of tensors in one test case: Node would take long to read a file of more. */
@@ -39,24 +39,19 @@ export async function journalTestCase(
     texts.push(stepText(step));
   }
   if (applied === 0) throw refused('it has no step that its model answered');
-  return [
-    introduction(recording, applied),
-    TEST_CASE_IMPORTS,
-    `const MODEL = ${literal(recording.model)};
+  const id = freshId(recording);
+  return `${introduction(recording, applied)}${testCaseImports(['createHash', ...id.imports])}const MODEL = ${literal(recording.model)};
 /** '' for the newest that the server has. */
 const VERSION = ${literal(version)};
-${sequenceId(recording)}
-`,
-    TEST_CASE_CODE,
-    `
+${id.code}
+${TEST_CASE_CODE}
 /** The recorded requests, with the outputs or the error that each gave. */
 function steps() {
   return [
 ${texts.join('\n')}
   ];
 }
-`,
-  ].join('');
+`;
 }
 
 function introduction({ kind, startedMs }: Recording, steps: number): string {
@@ -71,11 +66,14 @@ function introduction({ kind, startedMs }: Recording, steps: number): string {
 `;
 }
 
-function sequenceId({ kind, correlationId }: Recording): string {
-  if (kind === 'request') return 'const SEQUENCE_ID = undefined;';
-  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the code of the test case.
-  const fresh = typeof correlationId === 'string' ? '`replay-${randomUUID()}`' : 'randomInt(1, 2 ** 47)';
-  return `/** A fresh one each time. */\nconst SEQUENCE_ID = ${fresh};`;
+/** The id that its requests go under, and what makes it. */
+function freshId({ kind, correlationId }: Recording): { readonly code: string; readonly imports: readonly string[] } {
+  if (kind === 'request') return { code: 'const SEQUENCE_ID = undefined;', imports: [] };
+  const [name, code] =
+    typeof correlationId === 'string'
+      ? ['randomUUID', "'replay-' + randomUUID()"]
+      : ['randomInt', 'randomInt(1, 2 ** 47)'];
+  return { code: `/** A fresh one each time. */\nconst SEQUENCE_ID = ${code};`, imports: [name] };
 }
 
 function dataBytes({ request, answers }: RecordedStep): number {

@@ -1,14 +1,16 @@
 /** The code of a standalone test case, in JavaScript for Node 20 and its own modules. */
 
-/** What stands in front: imports. The constants of the recording, the code and the steps follow. */
-export const TEST_CASE_IMPORTS = `import assert from 'node:assert/strict';
-import { createHash, randomInt, randomUUID } from 'node:crypto';
+/** What stands in front, with what it imports of Node's crypto. The recording's constants, the code and the steps follow. */
+export function testCaseImports(crypto: readonly string[]): string {
+  return `import assert from 'node:assert/strict';
+import { ${crypto.join(', ')} } from 'node:crypto';
 import { env } from 'node:process';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 
 const SERVER = env.NEREID_URL ?? 'http://127.0.0.1:8000';
 `;
+}
 
 export const TEST_CASE_CODE = `/** Floating point values may differ by ATOL + RTOL * |recorded|. With both 0 all is compared bit for bit. */
 const ATOL = 0;
