@@ -108,8 +108,6 @@ export { type JournalFile, type JournalFileLimits, readJournalFile, writeJournal
 export {
   decodeJournalFrame,
   encodeStepFrame,
-  encodeTensorFrame,
-  JOURNAL_FRAME_VERSION,
   type JournalFrame,
 } from './journal-frame.ts';
 export { journalTestCase } from './journal-test-case.ts';
