@@ -2,30 +2,32 @@
  * Turns of servers that are to be told apart by a few per cent.
  *
  * Speed here moves by a tenth and more within seconds, whatever runs beside. So the servers of a turn are loaded in
- * slices of 50 ms, one after the other, over and over: two of the same build differed per turn of 2 s by 2 % of CPU per
- * request (standard deviation) where turns of 2 s each in one piece differed by 14 %. Two processes of one build also
- * differ by up to 2 % for as long as they live, so they are started anew for every second turn.
+ * slices of 50 ms, one after the other, over and over: in 14 turns of 2 s on servers of one build, on a busy machine,
+ * the ratio of their CPU per request had a standard deviation of 5 %, that of their throughput 16 %; of 11 and 25 %
+ * where each had its 2 s in one piece. Two servers of one build also differ by some per cent for as long as they live,
+ * so that turns on the same two say the same again: they are started anew for each turn, in another order.
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { quietMoment } from './bars-turns.mjs';
 import { isDisturbed, startServers } from './engine.mjs';
-import { median, medianRange, spread, total } from './statistics.mjs';
+import { median, medianRange, spread, total, turnOrder } from './statistics.mjs';
 import { turnOfEach } from './turns.mjs';
 
 const SLICE_S = 0.05;
-const TURNS_PER_START = 2;
+/** Of each server, before its turn. */
+const WARM_UP_S = 1.5;
 /** Quiet turns that are enough to leave the others out. */
 const QUIET_SHARE = 0.5;
 
 /**
- * Starts a server of each column and loads all of them in turns, for as many turns as `times` says.
+ * For as many turns as `times` says, starts a server of each column and loads all of them.
  *
  * @param {{ sides: string[], columns: object[], models: string, requests: object, concurrency: number,
  *   begin: (server: object) => Promise<void>,
  *   recorded?: (server: object, seen: Set<string>) => Promise<{ steps: number, why?: string }>, place: string,
  *   generator: object, times: object, patience: { left: number }, say: (text: string) => void }} of `sides` names the
- *   columns; `begin` is called before each turn; `recorded` counts what a server recorded since the call before with
+ *   columns; `begin` is called before a load; `recorded` counts what a server recorded since the call before with
  *   the same `seen`; `patience`: ms that may be waited for quiet moments
  * @returns {Promise<{ ratios: Record<string, number>, recorded: number }>} medians of the throughput of each side over
  *   the side before it, by name as `off/base`; `recorded`: of the last side, by what it answered
@@ -33,14 +35,17 @@ const QUIET_SHARE = 0.5;
 export async function pairedTurns(of) {
   const { columns, sides, models, place, times, say } = of;
   const turns = [];
-  while (turns.length < times.turns) {
-    const folder = join(place, `turn-${turns.length + 1}`);
+  for (let index = 0; index < times.turns; index++) {
+    const folder = join(place, `turn-${index + 1}`);
     mkdirSync(folder);
-    const { servers, notRun } = await startServers(columns, { models, folder, say });
+    const order = turnOrder(sides.length, index);
+    const inOrder = order.map((side) => columns[side]);
+    const { servers, notRun } = await startServers(inOrder, { models, folder, say });
     try {
       if (servers.length < columns.length) throw new Error(Object.values(notRun).join('\n'));
-      const count = Math.min(TURNS_PER_START, times.turns - turns.length);
-      await turnsOfStart(servers, { ...of, folder, turns, count });
+      const turn = await takeTurn(servers, order, { ...of, folder });
+      turns.push(turn);
+      say(`  turn ${index + 1}: ${turnText(turn, sides)}`);
     } finally {
       await Promise.all(servers.map((server) => server.stop()));
     }
@@ -51,33 +56,28 @@ export async function pairedTurns(of) {
   return summed(isEnough ? quiet : turns, sides, say);
 }
 
-/** Turns on servers that have just been started, which are added to `turns`. */
-async function turnsOfStart(servers, { sides, times, begin, recorded, patience, turns, count, folder, say, ...load }) {
+/** One turn on servers that have just been started, in the order in which `order` names their sides. */
+async function takeTurn(servers, order, { sides, times, begin, recorded, patience, folder, ...load }) {
   const { generator, requests, concurrency } = load;
-  const file = join(folder, 'answers');
-  const each = (seconds, warmUp) =>
-    turnOfEach({
-      ...{ generator, servers, requests, concurrency, seconds, warmUp, file },
-      slice: SLICE_S,
-      lastFirst: turns.length % 2 === 1,
-    });
-  const seen = new Set();
+  const of = { generator, servers, requests, concurrency, slice: SLICE_S, file: join(folder, 'answers') };
   await Promise.all(servers.map(begin));
-  await each(times.firstWarmUp / 2, 0);
-  await recorded?.(servers.at(-1), seen);
-  for (let taken = 0; taken < count; taken++) {
-    await quietMoment(patience);
-    await Promise.all(servers.map(begin));
-    const figures = await each(times.seconds, times.warmUp);
-    for (const [index, { errors, last_error: error }] of figures.entries()) {
-      if (errors > 0) throw new Error(`${sides[index]}: ${errors} errors (${error})`);
-    }
-    const steps = await recorded?.(servers.at(-1), seen);
-    if (sides.at(-1) === 'on' && steps?.why !== undefined && turns.length === 0) say(`  not recorded: ${steps.why}`);
-    const turn = { figures, disturbed: isDisturbed(figures[0]), recorded: (steps?.steps ?? 0) / figures.at(-1).all };
-    turns.push(turn);
-    say(`  turn ${turns.length}: ${turnText(turn, sides)}`);
+  await turnOfEach({ ...of, seconds: WARM_UP_S, warmUp: 0 });
+  const last = order.indexOf(sides.length - 1);
+  const seen = new Set();
+  await recorded?.(servers[last], seen);
+  await quietMoment(patience);
+  await Promise.all(servers.map(begin));
+  const figures = await turnOfEach({ ...of, seconds: times.seconds, warmUp: times.warmUp });
+  for (const [at, { errors, last_error: error }] of figures.entries()) {
+    if (errors > 0) throw new Error(`${sides[order[at]]}: ${errors} errors (${error})`);
   }
+  const { steps = 0, why } = (await recorded?.(servers[last], seen)) ?? {};
+  return {
+    figures: sides.map((_, side) => figures[order.indexOf(side)]),
+    disturbed: isDisturbed(figures[0]),
+    recorded: steps / figures[last].all,
+    notRecorded: why,
+  };
 }
 
 /** Of a side to the one before it: requests per second, and the inverse of CPU per request. Below 1 it is dearer. */
@@ -93,7 +93,8 @@ function turnText(turn, sides) {
     const { rate, cpu } = ratiosOf(turn, index);
     return `${name} ${rate.toFixed(3)} (by CPU ${cpu.toFixed(3)})`;
   });
-  return `${pairs.join(', ')}, others' CPU ${turn.figures[0].other_cpu.toFixed(2)}`;
+  const lacks = turn.notRecorded === undefined ? '' : `, not recorded: ${turn.notRecorded}`;
+  return `${pairs.join(', ')}${lacks}, others' CPU ${turn.figures[0].other_cpu.toFixed(2)}`;
 }
 
 function summed(turns, sides, say) {

@@ -4,7 +4,7 @@
  *
  *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]
  *
- * `--base` is for `journal`: another checkout, built, of a commit without one. That takes ten turns of 2 s.
+ * `--base` is for `journal`: another checkout, built, of a commit without one. That takes ten turns of 1 s.
  * Run it while nothing else runs: others' CPU is printed, and turns that they disturb are repeated.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -38,7 +38,7 @@ const BARS = {
 
 const TIMES = { turns: 7, seconds: 3 };
 /** Of a bar that needs others. */
-const TIMES_OF = { journal: { turns: 10, seconds: 2 } };
+const TIMES_OF = { journal: { turns: 10, seconds: 1 } };
 
 const USAGE =
   'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]';

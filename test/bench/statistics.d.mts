@@ -56,6 +56,7 @@ export interface ComparedRatio {
 
 export declare function median(values: readonly number[]): number;
 export declare function spread(values: readonly number[]): Spread;
+export declare function turnOrder(count: number, turn: number): readonly number[];
 export declare function medianRange(
   values: readonly number[],
 ): { readonly min: number; readonly max: number } | undefined;

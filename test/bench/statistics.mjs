@@ -10,6 +10,14 @@ export function spread(values) {
   return { median: median(values), min: Math.min(...values), max: Math.max(...values) };
 }
 
+/** In which order so many go, by number, in a turn: turned round each time, and every second time another one is first. */
+export function turnOrder(count, turn) {
+  const numbers = Array.from({ length: count }, (_, index) => index);
+  const order = turn % 2 === 0 ? numbers : numbers.reverse();
+  const first = Math.floor(turn / 2) % count;
+  return [...order.slice(first), ...order.slice(0, first)];
+}
+
 /**
  * Where the median of what the values are drawn from is, with 95 % certainty: by the sign test, whatever their
  * distribution. Undefined for fewer than six values, whose whole range is less sure.

@@ -1,5 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { compareReports, median, medianRange, type ReportCell, spread, summary, type Turn } from './statistics.mjs';
+import {
+  compareReports,
+  median,
+  medianRange,
+  type ReportCell,
+  spread,
+  summary,
+  type Turn,
+  turnOrder,
+} from './statistics.mjs';
 
 const turn = (more: Partial<Turn> = {}): Turn => ({
   p50_ms: 1,
@@ -41,6 +50,21 @@ test.each([
 
 test('medianRange of five values is not told: their range is sure by 94 %', () => {
   expect(medianRange(upTo(5))).toBeUndefined();
+});
+
+test('turnOrder of two: each goes first as often as the other', () => {
+  const orders = [0, 1, 2, 3].map((turn) => turnOrder(2, turn));
+  expect(orders).toEqual([
+    [0, 1],
+    [1, 0],
+    [1, 0],
+    [0, 1],
+  ]);
+});
+
+test('turnOrder of three has all six orders', () => {
+  const orders = new Set([0, 1, 2, 3, 4, 5].map((turn) => turnOrder(3, turn).join('')));
+  expect([...orders].toSorted()).toEqual(['012', '021', '102', '120', '201', '210']);
 });
 
 describe('summary', () => {

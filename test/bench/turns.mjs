@@ -74,22 +74,12 @@ export async function turn({ generator, server, requests, concurrency, seconds, 
  * their order. Throws for a wrong answer.
  *
  * @param {{ generator: { command: string[] }, servers: { port: number, pids: Record<string, number> }[],
- *   requests: object, concurrency: number, seconds: number, warmUp: number, slice: number, lastFirst: boolean,
+ *   requests: object, concurrency: number, seconds: number, warmUp: number, slice: number,
  *   file: string }} of `requests` as for a turn, one or more for all of them
  * @returns {Promise<{ rps: number, n: number, all: number, errors: number, last_error?: string,
  *   cpu_us: Record<string, number>, other_cpu: number, steal: number }[]>}
  */
-export async function turnOfEach({
-  generator,
-  servers,
-  requests,
-  concurrency,
-  seconds,
-  warmUp,
-  slice,
-  lastFirst,
-  file,
-}) {
+export async function turnOfEach({ generator, servers, requests, concurrency, seconds, warmUp, slice, file }) {
   const [first, ...others] = servers.map(({ port }) => `127.0.0.1:${port}`);
   const {
     sides,
@@ -98,7 +88,6 @@ export async function turnOfEach({
     steal,
   } = await load(generator, [
     ...['-addr', first, ...others.flatMap((addr) => ['-beside', addr]), '-slice', `${slice}`],
-    ...(lastFirst ? ['-back'] : []),
     ...requestFlags(requests),
     ...['-c', `${concurrency}`, '-d', `${seconds}`, '-w', `${warmUp}`],
     ...samplesTo(file),

@@ -21,7 +21,6 @@ type sidesRun struct {
 	every                  int
 	samples                string
 	warmUp, seconds, slice float64
-	back                   bool
 	pids                   []string
 }
 
@@ -54,11 +53,8 @@ func runSides(addrs []string, ask httpRequests, run sidesRun) {
 	}
 	rounds := func(seconds float64, measured bool) {
 		for range int(math.Ceil(seconds / run.slice)) {
-			for k := range sides {
-				if run.back {
-					k = len(sides) - 1 - k
-				}
-				sides[k].load(len(ask.bodies), run, measured)
+			for _, s := range sides {
+				s.load(len(ask.bodies), run, measured)
 			}
 		}
 	}
