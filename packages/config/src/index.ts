@@ -16,7 +16,7 @@ export type { FlagRole } from './flag-meta.ts';
 export type { ModelConfig } from './gen/model_config_pb.ts';
 export * as pb from './gen/model_config_pb.ts';
 export { type CarrierKind, type CarrierSettings, carrierKind, carrierSettings } from './instance-carrier.ts';
-export { type JournalRule, journalRule, journalShare } from './journal-rule.ts';
+export { type JournalRule, journalRule } from './journal-rule.ts';
 export { LIMITS, type LimitName, limitsMarkdown } from './limits.ts';
 export { decodeModelConfig, encodeModelConfig, modelConfigJson } from './model-config-json.ts';
 export type { ModelRecord, VersionRecord } from './model-record.ts';
