@@ -60,7 +60,7 @@ export function stateText({ state, steps, steps_applied: applied = steps }: Reco
 
 function lostText(last: number, applied: number): string {
   const effect = applied === 0 ? 'no step took effect' : `step ${applied - 1} is the last that took effect`;
-  if (applied > last) return `${effect}; its state went with its worker after it, and nothing that came later ran`;
+  if (applied > last) return `${effect}; after it its state went with its worker`;
   return `${effect}; step ${last} came after it and was lost with what ran it`;
 }
 
@@ -135,13 +135,13 @@ export function stepText(step: StepJson, recording: RecordingJson, all: boolean)
     head,
     section(
       'parameters',
-      Object.entries(parameters).map(([name, value]) => [name, parameterText(value)]),
+      Object.entries(parameters).map(([name, value]) => [name, JSON.stringify(value)]),
     ),
     section('inputs', tensorLines(step.inputs, elements)),
     ...answers.map(({ outputs = [], error, parameters: given = {} }, position) => {
       const title = several ? `answer ${position}` : 'outputs';
       if (error !== undefined) return section(several ? title : 'error', [[error.code, error.message]]);
-      const said = Object.entries(given).map(([name, value]) => [name, parameterText(value)] as const);
+      const said = Object.entries(given).map(([name, value]) => [name, JSON.stringify(value)] as const);
       return section(title, [...tensorLines(outputs, elements), ...said]);
     }),
   ]
@@ -191,12 +191,6 @@ function elementText(value: unknown, isShort: boolean): string {
   if (typeof value !== 'string') return String(value);
   const text = isShort && value.length > TEXT_LENGTH_MAX ? `${value.slice(0, TEXT_LENGTH_MAX)}…` : value;
   return JSON.stringify(text);
-}
-
-function parameterText(value: unknown): string {
-  // A 64-bit integer, as job data have it.
-  if (typeof value === 'object' && value !== null && 'int64' in value) return String(value.int64);
-  return JSON.stringify(value);
 }
 
 function table(lines: readonly (readonly [string, string])[], indent = ''): string {

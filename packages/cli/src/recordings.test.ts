@@ -80,7 +80,7 @@ describe('nereid replay show', () => {
         'effect   applied',
         'parameters',
         '  threshold  0.5',
-        '  top        9007199254740993',
+        '  top        3',
         'inputs',
         '  input   FP32[1,9] 0.1, 0, 0, 0, 0, 0, 0, 0, … (9 in all)',
         '  half    FP16[1] 1.5',
@@ -103,7 +103,10 @@ describe('nereid replay show', () => {
   });
 
   it.each([
-    [{ state: 'lost', steps: 3, steps_applied: 3 }, 'lost: step 2 is the last that took effect; its state went'],
+    [
+      { state: 'lost', steps: 3, steps_applied: 3 },
+      'lost: step 2 is the last that took effect; after it its state went with its worker',
+    ],
     [{ state: 'lost', steps: 1, steps_applied: 0 }, 'lost: no step took effect; step 0 came after it'],
     [{ state: 'gap', steps: 4, steps_applied: 4 }, 'gap: step 4 could not be recorded'],
     [{ state: 'capped', steps: 4, steps_applied: 4 }, 'capped: more came than is kept; step 3 is the last'],

@@ -26,7 +26,7 @@ export const STEP = {
   step: 0,
   token: 'gw-1:7',
   sequence_start: true,
-  parameters: { threshold: 0.5, top: { int64: '9007199254740993' } },
+  parameters: { threshold: 0.5, top: 3 },
   inputs: [
     { name: 'input', datatype: 'FP32', shape: [1, 9], data: [0.10000000149011612, 0, 0, 0, 0, 0, 0, 0, 0] },
     { name: 'half', datatype: 'FP16', shape: [1], b64: 'AD4=' },

@@ -2,7 +2,7 @@
 import { fromBase64 } from './base64.ts';
 import { isDatatype } from './datatype.ts';
 import { type ErrorCode, NereidError } from './error.ts';
-import { isObject, objectOf, type ParameterValue } from './json.ts';
+import { isObject, objectOf } from './json.ts';
 import { type TensorOutput, tensorOfBytes, tensorOfJson } from './tensor.ts';
 
 /**
@@ -61,7 +61,8 @@ export interface RecordedStep {
   readonly sequence_end?: boolean;
   /** Its client's own number. */
   readonly sequence_step?: number;
-  readonly parameters?: Readonly<Record<string, ParameterValue | { readonly int64: string }>>;
+  /** Integers beyond 2^53 are texts. */
+  readonly parameters?: Readonly<Record<string, string | boolean | number>>;
   readonly inputs: readonly RecordedTensor[];
   readonly model_version: string;
   readonly worker: string;

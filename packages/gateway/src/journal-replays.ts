@@ -15,6 +15,7 @@ import type { Clock, Log } from '@nereid/runtime';
 import { recordingId } from '@nereid/transport';
 import type { Gateway } from './gateway.ts';
 import { type Replacement, type ReplayEnd, type ReplayedStep, replay } from './journal-replay.ts';
+import { type Quiet, withQuiet } from './quiet-signs.ts';
 
 /** What a replay is asked for. */
 export interface ReplayWishes {
@@ -50,16 +51,18 @@ export interface ReplaysParts {
 /** Replays that this gateway runs now. */
 export interface Replays {
   /**
-   * Each compared step as it is done, then the end. Throws, before the first of them, NOT_FOUND for a model or version
+   * Each compared step as it is done, then the end, with signs of life between them. Throws, before the first of them, NOT_FOUND for a model or version
    * that is not there, INVALID_ARG naming the wish at fault, and UNAVAILABLE where too many run.
    */
   run(
     recording: Recording,
     wishes: ReplayWishes,
     signal: AbortSignal,
-  ): AsyncGenerator<ReplayedStep | EndedReplay, void, undefined>;
+  ): AsyncGenerator<ReplayedStep | EndedReplay | Quiet, void, undefined>;
 }
 
+/** Without a step for so long it gives a sign of life: Node's `fetch` takes a body that is silent for 300 s for dead. */
+const QUIET_US = 15_000_000;
 /** At a time; one more is refused. */
 const REPLAYS_MAX = 16;
 
@@ -117,8 +120,8 @@ export function createReplays({ gateway, clock, log, steps: stepsFrom }: Replays
           until,
         };
         const configChanged = isChanged(found.record, recording);
-        for await (const event of replay(parts, plan, signal)) {
-          if (event.type === 'step') yield event;
+        for await (const event of withQuiet(replay(parts, plan, signal), clock, QUIET_US)) {
+          if (event.type !== 'end') yield event;
           else yield { ...event, configChanged, recording: wishes.record ? recordedAs(model, event) : undefined };
         }
       } finally {

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { JournalLimits, ModelRecord } from '@nereid/config';
 import {
-  compareStep,
+  type ComparedRecordings,
+  compareRecordings,
   type RecordedStep,
   type Recording,
   type RecordingState,
   readJournalFile,
-  type StepDifference,
   type Tolerance,
   writeJournalFile,
 } from '@nereid/protocol';
@@ -63,7 +63,7 @@ export interface Journal {
   /** What it was; undefined for none. */
   remove(id: string): Promise<Recording | undefined>;
   /** Compares the answers of two recordings, up to the first step that differs. Steps that took no effect are left out. */
-  diff(recording: Recording, other: Recording, tolerance: Tolerance): Promise<RecordingsDifference>;
+  diff(recording: Recording, other: Recording, tolerance: Tolerance): Promise<ComparedRecordings>;
   /** The recording as a file (docs/replay-files.md). Rejects with NOT_FOUND where it goes away meanwhile. */
   exported(recording: Recording, gzip: boolean): AsyncIterable<Uint8Array>;
   /**
@@ -72,13 +72,6 @@ export interface Journal {
    */
   imported(chunks: AsyncIterable<Uint8Array>): Promise<Recording>;
   readonly replay: Replays['run'];
-}
-
-export interface RecordingsDifference {
-  /** Steps that were compared, with the one that differs. */
-  readonly compared: number;
-  /** Undefined where they are equal. */
-  readonly first: StepDifference | undefined;
 }
 
 /** Recordings that one answer looks at where only some are asked for. */
@@ -178,25 +171,8 @@ export function createJournal({ store, directory, gateway, clock, log, limits }:
         await file.close();
       }
     },
-    async diff(recording, other, tolerance) {
-      const others = applied(stepsFrom(other, 0));
-      let compared = 0;
-      for await (const step of applied(stepsFrom(recording, 0))) {
-        const { value } = await others.next();
-        compared++;
-        const first = compareStep(step, value?.answers ?? [], tolerance);
-        if (first !== undefined) return { compared, first };
-      }
-      const { value: more } = await others.next();
-      if (more === undefined) return { compared, first: undefined };
-      const first = compareStep({ step: more.step, answers: [] }, more.answers, tolerance);
-      return { compared: compared + 1, first };
-    },
+    diff: (one, other, tolerance) => compareRecordings(stepsFrom(one, 0), stepsFrom(other, 0), tolerance),
   };
-}
-
-async function* applied(steps: AsyncIterable<RecordedStep>): AsyncGenerator<RecordedStep, void, undefined> {
-  for await (const step of steps) if (step.effect === 'applied') yield step;
 }
 
 /** In the one way in which ids are written. */

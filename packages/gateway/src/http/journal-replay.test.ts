@@ -246,11 +246,15 @@ describe('two recordings', () => {
       STEPS.with(2, recordedStep(2, { answers: [outputs(int32('OUTPUT', 8))] })),
       { result: 'differs', compared: 3, first_difference: { step: 2, kind: 'value', recorded: 2, replayed: 8 } },
     ],
-    ['shorter', STEPS.slice(0, 3), { compared: 4, first_difference: { step: 3, kind: 'answers', replayed: 0 } }],
+    [
+      'shorter',
+      STEPS.slice(0, 3),
+      { compared: 3, first_difference: { step: 3, kind: 'steps', recorded: true, replayed: false } },
+    ],
     [
       'longer',
       [...STEPS, recordedStep(4)],
-      { compared: 5, first_difference: { step: 4, kind: 'answers', recorded: 0 } },
+      { compared: 4, first_difference: { step: 4, kind: 'steps', recorded: false, replayed: true } },
     ],
   ])('are %s', async (_, steps, expected) => {
     store.add(recordingOf(OTHER, steps), steps);

@@ -19,6 +19,9 @@ import { answer, refuse } from './jobs-answer.ts';
 import { foundRecording, type JournalContext } from './journal-found.ts';
 import { type Body, readBody } from './read-body.ts';
 
+/** An empty line. */
+const QUIET = '\n';
+
 type ReplayContext = JournalContext & InferContext;
 
 const MEMBERS = ['version', 'pace', 'from', 'until', 'replace', 'atol', 'rtol', 'record', 'stop_at_first'] as const;
@@ -55,7 +58,7 @@ async function run(
       if (stream === undefined && event.type === 'end' && event.failure !== undefined && event.steps === 0)
         throw thrownError(event.failure.error);
       stream ??= openAnswerStream({ reply, signal, closing: context.closing }, 'application/x-ndjson');
-      if (!(await stream.write(replayLine(event)))) return;
+      if (!(await stream.write(event.type === 'quiet' ? QUIET : replayLine(event)))) return;
     }
     stream?.end();
   } catch (thrown) {

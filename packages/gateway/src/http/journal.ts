@@ -96,7 +96,7 @@ function diffRecordings(context: Context, request: FastifyRequest, reply: Fastif
     const tolerance = toleranceOf(numberOf(asked.atol), numberOf(asked.rtol));
     const { journal, recording } = await foundRecording(context, request);
     const other = await recordingOf(journal, asked.with, 'with');
-    const { compared, first } = await journal.diff(recording, other, tolerance);
+    const { compared, firstDifference: first } = await journal.diff(recording, other, tolerance);
     const result = first === undefined ? 'equal' : 'differs';
     sendValue(context, reply, { result, compared, first_difference: first });
   });

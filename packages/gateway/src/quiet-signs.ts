@@ -1,0 +1,50 @@
+import type { Clock } from '@nereid/runtime';
+
+/** Nothing came for a while, and more will. */
+export interface Quiet {
+  readonly type: 'quiet';
+}
+
+const QUIET: Quiet = { type: 'quiet' };
+
+/**
+ * What comes, and a sign of life each time nothing came for so long: clients and what is between take a silent
+ * connection for dead. Who leaves early waits until the events have ended.
+ */
+export async function* withQuiet<T>(
+  events: AsyncGenerator<T, void, undefined>,
+  clock: Clock,
+  everyUs: number,
+): AsyncGenerator<T | Quiet, void, undefined> {
+  let next = events.next();
+  try {
+    while (true) {
+      const came = await within(next, clock, everyUs);
+      if (came === undefined) {
+        yield QUIET;
+        continue;
+      }
+      if (came.done === true) return;
+      yield came.value;
+      next = events.next();
+    }
+  } finally {
+    // What it rejects with has been thrown, or nobody waits for it any more.
+    next.catch(() => {});
+    await events.return();
+  }
+}
+
+/** Undefined where it takes longer. */
+async function within<T>(promise: Promise<T>, clock: Clock, us: number): Promise<T | undefined> {
+  let end = () => {};
+  const late = new Promise<undefined>((resolve) => {
+    const timer = clock.at(clock.nowUs() + us, () => resolve(undefined));
+    end = () => timer.cancel();
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    end();
+  }
+}
