@@ -9,6 +9,7 @@ import type { CallMark } from '@nereid/caller';
 import {
   compareStep,
   type ErrorInfo,
+  errorInfo,
   type InferRequest,
   type Outcome,
   type RecordedAnswer,
@@ -98,7 +99,10 @@ interface Run {
   firstDifference: StepDifference | undefined;
 }
 
-/** Each compared step as it is done, then the end, once nothing of it is left. Who returns early ends it as `signal` does. */
+/**
+ * Each compared step as it is done, then the end, once nothing of it is left. Who returns early ends it as `signal` does,
+ * whose reason is then why it failed.
+ */
 export async function* replay(parts: ReplayParts, plan: ReplayPlan, signal: AbortSignal): AsyncGenerator<ReplayEvent> {
   const run: Run = {
     begun: undefined,
@@ -134,12 +138,12 @@ async function* runSteps(
     const request = requestOf(plan, step);
     if (!request.ok) return { error: request.error, step: step.step };
     if (step.step >= from) await inTime(parts.clock, plan, run, step, signal);
-    if (signal.aborted) return { error: LEFT, step: step.step };
+    if (signal.aborted) return { error: whyEnded(signal), step: step.step };
     const refusal = parts.refusal(request.value);
     if (refusal !== null) return { error: refusal, step: step.step };
     const sentUs = parts.clock.nowUs();
     const answered = await send(parts, run, step, request.value, signal);
-    if (!answered.ok) return { error: answered.error, step: step.step };
+    if (!answered.ok) return { error: signal.aborted ? whyEnded(signal) : answered.error, step: step.step };
     run.steps++;
     if (step.step < from) continue;
     run.compared++;
@@ -224,7 +228,9 @@ function requestOf(plan: ReplayPlan, { step, request }: RecordedStep): Result<In
   return { ok: true, value };
 }
 
-const LEFT: ErrorInfo = { code: 'CANCELLED', message: 'the client left before the end of the replay' };
+function whyEnded({ reason }: AbortSignal): ErrorInfo {
+  return errorInfo(reason, 'CANCELLED');
+}
 
 function withoutData(name: string, step: number, redacted: boolean): ErrorInfo {
   const why = redacted ? 'is redacted' : 'is not kept';

@@ -164,6 +164,21 @@ describe('a replay', () => {
     expect(requests()).toHaveLength(3);
   });
 
+  it('ends where the server stops, though its next step has long to wait', async () => {
+    const steps = STEPS.map((step) => ({ ...step, receivedMs: step.step * 3_600_000 }));
+    store.add(recordingOf(ID, steps), steps);
+    const { url } = await fixture.http.listen();
+    const { socket, ended, until } = await openConnection(url);
+    const wishes = '{"pace":"recorded"}';
+    socket.write(post(`${PATH}/${ID}/replay`, wishes).replace('Host: test', 'Host: localhost'));
+    await until(/"step":0/);
+    await fixture.http.close(60_000);
+    expect(await ended()).toMatch(
+      /"result":"failed","steps":1,"compared":1,"error":{"code":"UNAVAILABLE","message":"Server is stopping/,
+    );
+    expect(sessions.size).toBe(0);
+  });
+
   it('is refused where sixteen run already', async () => {
     const held: InferMessage[] = [];
     const all = new Promise<void>((resolve) => {

@@ -5,6 +5,7 @@ import {
   type JsonObject,
   NereidError,
   type RequestLimits,
+  STOPPING,
   type Tolerance,
   thrownError,
 } from '@nereid/protocol';
@@ -15,6 +16,7 @@ import type { Replacement, ReplayedStep } from '../journal-replay.ts';
 import type { EndedReplay, ReplayWishes } from '../journal-replays.ts';
 import { type AnswerStream, openAnswerStream } from './answer-stream.ts';
 import type { InferContext } from './infer.ts';
+import type { JobEventsContext } from './job-events.ts';
 import { answer, refuse } from './jobs-answer.ts';
 import { foundRecording, type JournalContext } from './journal-found.ts';
 import { type Body, readBody } from './read-body.ts';
@@ -22,7 +24,7 @@ import { type Body, readBody } from './read-body.ts';
 /** An empty line. */
 const QUIET = '\n';
 
-type ReplayContext = JournalContext & InferContext;
+type ReplayContext = JournalContext & InferContext & Pick<JobEventsContext, 'stopping'>;
 
 const MEMBERS = ['version', 'pace', 'from', 'until', 'replace', 'atol', 'rtol', 'record', 'stop_at_first'] as const;
 
@@ -40,24 +42,43 @@ export function replayRecording(context: ReplayContext, request: FastifyRequest,
       }
       const { journal, recording } = await foundRecording(context, request);
       const wishes = replayWishes(body.bytes, recording.model, context.requestLimits);
-      const signal = context.clientSignal(request.raw.socket);
-      await run(context, reply, journal.replay(recording, wishes, signal), signal);
+      const client = context.clientSignal(request.raw.socket);
+      const ending = endingSignal(client, context.stopping);
+      await run(context, reply, journal.replay(recording, wishes, ending.signal), client).finally(ending.close);
     });
   readBody(request.raw, context.inputBytesMax, take, account);
+}
+
+/** That the client has left, or the server stops: a replay at its recorded pace may have hours to go. */
+function endingSignal(client: AbortSignal, stopping: AbortSignal): { readonly signal: AbortSignal; close(): void } {
+  const controller = new AbortController();
+  const leave = () => controller.abort(client.reason);
+  const stop = () => controller.abort(thrownError(STOPPING));
+  client.addEventListener('abort', leave);
+  stopping.addEventListener('abort', stop);
+  if (client.aborted) leave();
+  if (stopping.aborted) stop();
+  return {
+    signal: controller.signal,
+    close() {
+      client.removeEventListener('abort', leave);
+      stopping.removeEventListener('abort', stop);
+    },
+  };
 }
 
 async function run(
   context: ReplayContext,
   reply: FastifyReply,
   events: ReturnType<Journal['replay']>,
-  signal: AbortSignal,
+  client: AbortSignal,
 ): Promise<void> {
   let stream: AnswerStream | undefined;
   try {
     for await (const event of events) {
       if (stream === undefined && event.type === 'end' && event.failure !== undefined && event.steps === 0)
         throw thrownError(event.failure.error);
-      stream ??= openAnswerStream({ reply, signal, closing: context.closing }, 'application/x-ndjson');
+      stream ??= openAnswerStream({ reply, signal: client, closing: context.closing }, 'application/x-ndjson');
       if (!(await stream.write(event.type === 'quiet' ? QUIET : replayLine(event)))) return;
     }
     stream?.end();
@@ -98,7 +119,7 @@ export function replayLine(event: ReplayedStep | EndedReplay): string {
 }
 
 function stepLine({ step, tookMs, difference }: ReplayedStep) {
-  return { step, equal: difference === undefined, took_ms: tookMs, difference };
+  return { step, equal: difference === undefined, took_ms: Math.round(tookMs * 1000) / 1000, difference };
 }
 
 function endLine({ result, steps, compared, firstDifference, failure, recording, configChanged }: EndedReplay) {

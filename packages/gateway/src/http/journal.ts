@@ -3,7 +3,7 @@ import { RECORDING_STATES, type RecordingState } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ListPlace } from '../journal.ts';
 import { recordingJson, stepJson } from '../journal-json.ts';
-import type { InferContext } from './infer.ts';
+import type { JobEventsContext } from './job-events.ts';
 import { answer } from './jobs-answer.ts';
 import { exportRecording, importRecording } from './journal-file.ts';
 import {
@@ -19,7 +19,7 @@ import { replayRecording, toleranceOf } from './journal-replay.ts';
 import { flagOf, limitOf, readQuery, wrongQuery } from './query.ts';
 import type { Route } from './restrict-routes.ts';
 
-type Context = JournalContext & InferContext;
+type Context = JournalContext & JobEventsContext;
 
 export const JOURNAL = '/nereid/v1/journal';
 const RECORDING = `${JOURNAL}/:recording(^.+$)`;
