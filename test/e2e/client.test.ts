@@ -4,7 +4,7 @@ import { createClient, createProducer, NereidError, texts } from '@nereid/client
 import { Queue, QueueEvents } from 'bullmq';
 import { Queue as Queue5, QueueEvents as QueueEvents5 } from 'bullmq5';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { MODEL_REPOSITORY, ROOT } from '../../deploy/setup/checkout.mjs';
+import { commandFile, MODEL_REPOSITORY, ROOT } from '../../deploy/setup/checkout.mjs';
 import { runCommand } from '../../deploy/setup/command.mjs';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
@@ -263,6 +263,38 @@ describe.each(MODES)('in mode %s', (mode) => {
     await deadLetters.remove(dropped.id);
     await expect(deadLetters.get(dropped.id)).rejects.toMatchObject({ code: 'NOT_FOUND', status: 404 });
     await expect(deadLetters.replay(mended.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
+  test('a sequence that asked for it is recorded, run again, and taken along as a file', async () => {
+    const { journal } = client;
+    const sequence = client.sequence({ model: 'sums', journal: true });
+    for (const of of [3, 7]) await sequence.step({ inputs: value(of, 1) }).catch(() => {});
+    await sequence.end({ inputs: value(5, 1) });
+    const [recording] = await all(journal.list({ model: 'sums', state: 'ended', sequenceId: sequence.id }));
+    if (recording === undefined) throw new Error('it is not recorded');
+    expect(recording).toMatchObject({ steps: 3, sequence_id: sequence.id });
+    const steps = await all(journal.steps(recording.id, { from: 1, data: true }));
+    expect(steps.map(({ answers: [answer] }) => answer?.error?.message ?? answer?.outputs[0]?.tensor?.data)).toEqual([
+      'not this',
+      Int32Array.of(8),
+    ]);
+
+    const run = journal.replay(recording.id, { replace: { step: 2, inputs: value(6, 1) }, record: true });
+    let next = await run.next();
+    const equal: boolean[] = [];
+    for (; next.done !== true; next = await run.next()) equal.push(next.value.equal);
+    expect(equal).toEqual([true, true, false]);
+    expect(next.value).toMatchObject({ result: 'differs', first_difference: { step: 2, recorded: 8, replayed: 9 } });
+
+    const imported = await journal.import(await journal.export(recording.id, { gzip: true }));
+    expect(imported).toMatchObject({ steps: 3, imported: true });
+    expect(await journal.diff(recording.id, imported.id)).toEqual({ result: 'equal', compared: 3 });
+    expect(await journal.diff(imported.id, next.value.recording ?? '')).toMatchObject({ result: 'differs' });
+    const argv = ['replay', 'run', `--url=${deployment.http}`, imported.id];
+    const { output } = await runCommand(process.execPath, [commandFile(), ...argv]);
+    expect(output.trim()).toBe('equal: 3 steps compared');
+    await journal.remove(imported.id);
+    await expect(journal.replay(imported.id).next()).rejects.toMatchObject({ code: 'NOT_FOUND', status: 404 });
   });
 
   test('the example that follows a job prints what its page says', async () => {

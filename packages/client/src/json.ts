@@ -8,7 +8,7 @@ export type Parameters = Readonly<Record<string, ParameterValue>>;
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** Strings, which stay as they are, and outside of them the literals that JSON.parse would get wrong or refuse. */
-const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d{16,}(?![\d.eE])|NaN|-?Infinity/g;
+const TOKENS = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])|NaN|-?Infinity/g;
 /** Whether there may be such literals at all. */
 const ODD = /\d{16}|NaN|Infinity/;
 /** Stands for a literal in place of a text, which may be anything. */
