@@ -11,15 +11,13 @@ import { eventually } from './metrics.ts';
 import { modelReady } from './model-states.ts';
 import { infer } from './requests.ts';
 import { liveSequences } from './sequence-models.ts';
+import { byWrapped, CONTEXT, FRAME, frameOf, STATE } from './silero.ts';
 import { vowels } from './speech.ts';
 
 const samples = sampleRepository('silero_vad');
 const PYTHON = join(process.env.ORACLE_VENV ?? VENV, 'bin', 'python');
 const SEGMENTS = ['speech from 0.70 to 2.37 s', 'speech from 3.20 to 4.96 s'];
 const FLAGS = ['--model-control-mode=explicit', '--load-model=silero_vad'];
-const FRAME = 512;
-const CONTEXT = 64;
-const STATE = 256;
 const SAMPLE_RATE_HZ = 16_000n;
 const STEPS = 20;
 /** Frames before the model has heard enough to decide. */
@@ -36,7 +34,6 @@ const SOUNDS: readonly Float32Array[] = [
 ];
 
 const openSession = (file: string) => InferenceSession.create(join(samples ?? '', 'silero_vad', file));
-const frameOf = (sound: Float32Array, step: number) => sound.slice(step * FRAME, (step + 1) * FRAME);
 
 /** The probability of speech in each frame of a sound, by the original graph. */
 async function byOriginal(session: InferenceSession, sound: Float32Array): Promise<number[]> {
@@ -52,21 +49,6 @@ async function byOriginal(session: InferenceSession, sound: Float32Array): Promi
     });
     found.push(Number(outputs.output?.data[0]));
     state = outputs.stateN as typeof state;
-  }
-  return found;
-}
-
-/** The same by the graph that is served, one sound at a time. */
-async function byWrapped(session: InferenceSession, sound: Float32Array): Promise<number[]> {
-  let state: Tensor = new Tensor('float32', new Float32Array(STATE), [1, 2, 128]);
-  let context: Tensor = new Tensor('float32', new Float32Array(CONTEXT), [1, CONTEXT]);
-  const found: number[] = [];
-  for (let step = 0; step < sound.length / FRAME; step += 1) {
-    const audio = new Tensor('float32', frameOf(sound, step), [1, FRAME]);
-    const outputs = await session.run({ audio, state, context });
-    found.push(Number(outputs.output?.data[0]));
-    state = outputs.next_state as typeof state;
-    context = outputs.next_context as typeof context;
   }
   return found;
 }

@@ -60,11 +60,18 @@ const caller = {
 // A reader of our output that goes away (`nereid serve | head`) must not end the server.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
+/** Resolves once its reader has all that was written, or is gone. */
+const written = (stream: NodeJS.WriteStream) => new Promise<void>((resolve) => stream.write('', () => resolve()));
+
+let isServer = false;
 const exitCode = await runCommandLine(process.argv.slice(2), {
   version: packageVersion(import.meta.url),
   stdout: host.stdout,
   stderr: host.stderr,
-  run: (command, argv) => run(command, argv, host),
+  run: (command, argv) => {
+    isServer = true;
+    return run(command, argv, host);
+  },
   checkModels,
   listSequences: (options) => listSequences(options, caller),
   explain: (options) => explain(options, caller),
@@ -95,5 +102,7 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
     remove: (options) => removeRecording(options, caller),
   },
 });
+// What a pipe has not taken yet would be cut off. A server waits for no reader.
+if (!isServer) await Promise.all([process.stdout, process.stderr].map(written));
 // Explicit, since after an expired exit timeout a running model would hold the process.
 process.exit(exitCode);
