@@ -1,4 +1,6 @@
 import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -156,6 +158,26 @@ describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)
     expect(speech(byGraph.original.at(-1) ?? [])).toBe(0);
   });
 
+  test('the example of docs/replay.md has a version that answers otherwise, from the first speech on', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'nereid-replay-'));
+    try {
+      await printed(process.execPath, 'replay/models.mjs', folder);
+      const model = join(folder, 'silero_vad');
+      expect(await readFile(join(model, 'config.pbtxt'), 'utf8')).toContain('version_policy { all { } }');
+      const sound = Float32Array.of(...silence, ...(SOUNDS[0] ?? silence));
+      const found: number[][] = [];
+      for (const version of ['1', '2']) {
+        const session = await InferenceSession.create(join(model, version, 'model.onnx'));
+        found.push(await byWrapped(session, sound));
+        await session.release();
+      }
+      const first = found[0]?.findIndex((value, step) => value !== found[1]?.[step]);
+      expect(first).toBeGreaterThanOrEqual(STEPS);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
   describe.each(MODES)('served in mode %s', (mode) => {
     let served: Served;
     let gateways: readonly string[];
@@ -212,6 +234,14 @@ describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)
         ['speech-client.mjs', http],
       ])('%s', async (name, address) => {
         expect(await printed(process.execPath, name, address())).toEqual(SEGMENTS);
+      });
+
+      test('replay/record.mjs', async () => {
+        const lines = await printed(process.execPath, 'replay/record.mjs', http());
+        expect(lines.slice(0, -1)).toEqual(SEGMENTS);
+        const [, id] = /^recorded as (silero_vad~\S+)$/.exec(lines.at(-1) ?? '') ?? [];
+        const found = await fetch(`${http()}/nereid/v1/journal/${id}?limit=1`);
+        expect(await found.json()).toMatchObject({ recording: { state: 'ended', model_version: '1' } });
       });
 
       test.skipIf(!existsSync(PYTHON)).each([

@@ -44,6 +44,15 @@ describe('nereid replay run', () => {
     ]);
   });
 
+  it('takes a step as show --json tells it, and sends its inputs', async () => {
+    const inputs = '[{"name":"A","datatype":"FP32","shape":[3],"byte_size":12,"data":[0.5,-0,0]}]';
+    const shown = `{"step":4,"token":"gw:5","inputs":${inputs},"effect":"applied","answers":[]}\n`;
+    const { host, calls } = callHost([[200, end({ result: 'equal' })]], { 'step.json': shown });
+    await runReplay({ ...options, replace: { step: 4, file: 'step.json' } }, host);
+    expect(calls).toEqual([expect.stringMatching(/"replace":\{"step":4,"inputs":(\[.*\])\}\}$/)]);
+    expect(calls[0]).toContain(`"inputs":${inputs}}}`);
+  });
+
   it.each([
     ['none', 'no such file'],
     ['text', 'Unexpected'],

@@ -119,7 +119,7 @@ function errorText(error: VerdictLine['error']): string {
 
 type Body = { readonly ok: true; readonly text: string } | { readonly ok: false; readonly text: string };
 
-/** The file's text goes along as it is: its numbers may be beyond what JavaScript's JSON keeps. */
+/** The file's text goes along as it is, since its numbers may be beyond what JavaScript's JSON keeps; a step's inputs alone. */
 function replayBody(options: ReplayRunOptions, host: ReplayHost): Body {
   const { version, pace, from, until, replace, atol, rtol, record, stopAtFirst } = options;
   const plain = JSON.stringify({ version, pace, from, until, atol, rtol, record, stop_at_first: stopAtFirst });
@@ -137,11 +137,23 @@ function replayBody(options: ReplayRunOptions, host: ReplayHost): Body {
     return wrong((failure as Error).message);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return wrong('it is no JSON object');
-  const other = Object.keys(value).find((name) => name !== 'inputs');
-  if (other !== undefined) return wrong(`it has the member '${other}'`);
   if (!('inputs' in value)) return wrong("it has no 'inputs'");
+  // What `show --json` has told of a step: nothing of it is beyond JavaScript's numbers.
+  if ('effect' in value) text = exactJson({ inputs: value.inputs });
+  else {
+    const other = Object.keys(value).find((name) => name !== 'inputs');
+    if (other !== undefined) return wrong(`it has the member '${other}'`);
+  }
   return { ok: true, text: `${plain.slice(0, -1)},"replace":{"step":${replace.step},${text.slice(1)}}` };
 }
+
+/** With -0, which JSON has and JSON.stringify has not. */
+function exactJson(value: object): string {
+  const marked = JSON.stringify(value, (_name, part) => (Object.is(part, -0) ? MINUS_ZERO : part));
+  return marked.replaceAll(JSON.stringify(MINUS_ZERO), '-0');
+}
+
+const MINUS_ZERO = '\u0000-0';
 
 /** A last line that is written anew each time. */
 function progressLine(isShown: boolean, stderr: CallHost['stderr']) {

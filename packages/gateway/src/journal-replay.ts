@@ -234,7 +234,8 @@ function whyEnded({ reason }: AbortSignal): ErrorInfo {
 
 function withoutData(name: string, step: number, redacted: boolean): ErrorInfo {
   const why = redacted ? 'is redacted' : 'is not kept';
-  const message = `input '${name}' of step ${step} ${why}, so the step can only be replayed with another in 'replace'`;
+  const more = redacted ? ', or record again without its name in nereid.journal_redact' : '';
+  const message = `input '${name}' of step ${step} ${why}: give another one in 'replace'${more}`;
   return { code: 'INVALID_ARG', message, field: 'replace' };
 }
 

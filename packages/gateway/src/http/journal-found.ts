@@ -41,7 +41,8 @@ export function idOf(request: FastifyRequest): string {
 }
 
 export function unknownRecording(id: string, field = 'id'): NereidError {
-  return new NereidError('NOT_FOUND', `recording '${id}' is not found`, { field });
+  const message = `recording '${id}' is not found: it never was, was removed or has run out; 'nereid replay ls' lists those that are there`;
+  return new NereidError('NOT_FOUND', message, { field });
 }
 
 export function sendValue(context: Pick<InferContext, 'closing'>, reply: FastifyReply, value: object): void {
