@@ -174,6 +174,9 @@ function createConnection(kind: ConnectionKind, shared: Shared, forget: () => vo
     get isReady() {
       return state === 'ready';
     },
+    get isHandedOver() {
+      return state === 'ready';
+    },
     get runId() {
       return runId;
     },

@@ -11,11 +11,12 @@ import { simModel } from './sim-models.ts';
 
 const SLOW_US_MAX = 240_000;
 const QUICK_US_MAX = 3_000;
-/** One call in so many is slow. */
+/** One call in so many is slow, and one has to be waited for at all. */
 const SLOW_EVERY = 16;
+const WAITS_EVERY = 2;
 
 export interface SimJournal {
-  readonly writer: JournalWriter;
+  readonly writer: Pick<JournalWriter, 'send' | 'end' | 'isOver'>;
   /** The worker's transport, looked at. */
   watch(transport: Transport): Transport;
 }
@@ -39,7 +40,8 @@ export function createSimJournal(worker: ProcessId, clock: Clock, fail: SimCheck
   /** Spread without a draw of the seed's random numbers, which would make other plays of known seeds. */
   const waitUs = () => {
     const spread = ((++calls * 7_919) % 1_000) / 1_000;
-    return calls % SLOW_EVERY === 0 ? spread * SLOW_US_MAX : spread * QUICK_US_MAX;
+    if (calls % WAITS_EVERY !== 0) return 0;
+    return 1 + spread * (calls % SLOW_EVERY === 0 ? SLOW_US_MAX : QUICK_US_MAX);
   };
 
   const leaves = (response: ResponseMessage) => {
@@ -52,11 +54,19 @@ export function createSimJournal(worker: ProcessId, clock: Clock, fail: SimCheck
 
   return {
     writer: {
-      append(steps) {
+      send(steps) {
         for (const step of steps) take(step);
+        const keep = () => {
+          for (const { step } of steps) kept.add(step.token);
+        };
+        const us = waitUs();
+        if (us === 0) {
+          keep();
+          return undefined;
+        }
         return new Promise((resolve) => {
-          clock.at(clock.nowUs() + waitUs(), () => {
-            for (const { step } of steps) kept.add(step.token);
+          clock.at(clock.nowUs() + us, () => {
+            keep();
             resolve();
           });
         });
@@ -65,8 +75,6 @@ export function createSimJournal(worker: ProcessId, clock: Clock, fail: SimCheck
         for (const { id } of ends) last.set(id, undefined);
       },
       isOver: () => false,
-      dropped: 0,
-      close() {},
     },
     watch: (transport) =>
       altered(transport, () => ({

@@ -21,7 +21,7 @@ function another(clock: Clock = systemClock()) {
   const inner = lane.connector('test:journal');
   const listeners: ((event: 'lost' | 'ready') => void)[] = [];
   const lines: { readonly steps: number; readonly msg: string }[] = [];
-  const control = { isAway: false, connection: undefined as RedisConnection | undefined };
+  const control = { isAway: false, listeners, connection: undefined as RedisConnection | undefined };
   const connector: RedisConnector = {
     ...inner,
     connect(purpose, options) {
@@ -31,6 +31,7 @@ function another(clock: Clock = systemClock()) {
       return Object.defineProperties(Object.create(connection), {
         isReady: { get: () => !control.isAway && connection.isReady },
         watch: { value: (listener: () => void) => void listeners.push(listener) },
+        isHandedOver: { get: () => connection.isHandedOver },
       });
     },
   };
@@ -53,6 +54,7 @@ function another(clock: Clock = systemClock()) {
   return { journal, control, back, loseAnswer, lines };
 }
 
+const large = { name: 'A', datatype: 'UINT8', shape: [1], digest: 'd', data: new Uint8Array(67_108_864) } as const;
 const end: NewEnd = { id: 'm~s', model: 'm', kind: 'sequence', state: 'freed', worker: 'wk-1' };
 
 describe('where Redis is away', () => {
@@ -143,10 +145,37 @@ describe('where Redis is slow', () => {
     expect(clock.liveTimers).toBe(0);
   });
 
+  test('who sends waits for the first answer, and then only for what the system has not taken', async () => {
+    const clock = virtualClock();
+    const { journal, control } = store(clock);
+    const first = journal.send(stepsOf('s', 0, 1));
+    expect(first).toBeInstanceOf(Promise);
+    await first;
+    expect(journal.send(stepsOf('s', 1, 2))).toBeUndefined();
+    await expect.poll(() => journal.find('m~s')).toMatchObject({ steps: 2 });
+    const [step] = stepsOf('s', 2, 3);
+    process.kill(lane.redis.pid, 'SIGSTOP');
+    try {
+      const answers = [{ ok: true as const, parameters: {}, outputs: [large] }];
+      const waiting = journal.send([{ ...step, step: { ...recordedStep(2), answers } } as NewStep]);
+      expect(waiting).toBeInstanceOf(Promise);
+      clock.advanceUs(300_000);
+      await waiting;
+    } finally {
+      process.kill(lane.redis.pid, 'SIGCONT');
+    }
+    await expect.poll(() => journal.find('m~s')).toMatchObject({ state: 'capped', steps: 2 });
+    // A Redis that is new may not know the script.
+    for (const listener of control.listeners) listener('lost');
+    const again = journal.send(stepsOf('t', 0, 1));
+    expect(again).toBeInstanceOf(Promise);
+    await again;
+    expect(journal.send(stepsOf('t', 1, 2))).toBeUndefined();
+  });
+
   test('what waits for it is bounded', async () => {
     const clock = virtualClock();
     const { journal } = store(clock);
-    const large = { name: 'A', datatype: 'UINT8', shape: [1], digest: 'd', data: new Uint8Array(67_108_864) } as const;
     const [step] = stepsOf('s', 1, 2);
     await journal.append(stepsOf('s', 0, 1));
     process.kill(lane.redis.pid, 'SIGSTOP');

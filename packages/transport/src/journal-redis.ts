@@ -20,6 +20,7 @@ export function createJournalStore(options: JournalStoreOptions): JournalStore {
   const reader = createJournalReader(parts);
   return {
     append: writer.append,
+    send: writer.send,
     end: writer.end,
     isOver: writer.isOver,
     get dropped() {

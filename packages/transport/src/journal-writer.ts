@@ -77,6 +77,8 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
   let lookedUs = Number.NEGATIVE_INFINITY;
   let dialled: Promise<void> | undefined;
   let isDialling = false;
+  /** Since the connection is there an append was answered: Redis has the script, and takes steps by what is sent. */
+  let isProven = false;
   let isClosed = false;
 
   const modelKeys = (model: string) => {
@@ -139,6 +141,7 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
     try {
       const args = encoded.length === 1 ? (encoded[0]?.args ?? []) : encoded.flatMap((one) => one.args);
       const told = await scripts.append(modelKeys(model), [isFull ? limitsOf.full : limitsOf.begin, ...args]);
+      isProven = true;
       take(steps, told as readonly number[]);
     } catch (error) {
       drop(steps, isOutOfMemory(error) ? 'Redis is full' : 'Redis does not answer', error);
@@ -147,11 +150,7 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
     if (connection.isReady) void marks.flush();
   };
 
-  const sendWithin = (steps: readonly NewStep[]): Promise<void> => {
-    if (waitingBytes >= WAITING_BYTES_MAX) {
-      drop(steps, 'Redis is slow');
-      return Promise.resolve();
-    }
+  const write = (steps: readonly NewStep[]): Promise<void> => {
     const now = clock.nowUs();
     if (now - lookedUs > MEMORY_LOOK_MS * 1000) void look();
     const model = steps[0]?.model ?? '';
@@ -159,7 +158,23 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
     const encoded = steps.map(encode);
     let bytes = 0;
     for (const one of encoded) bytes += one.bytes;
-    return waits.settled(send(steps, encoded, bytes));
+    return send(steps, encoded, bytes);
+  };
+
+  /** Sends what there is a way for, at once; resolves when Redis has answered. Never rejects. */
+  const writeAll = async (steps: readonly NewStep[]): Promise<void> => {
+    if (!connection.isReady) return drop(steps, 'Redis is away', connection.lastError);
+    if (waitingBytes >= WAITING_BYTES_MAX) return drop(steps, 'Redis is slow');
+    try {
+      if (steps.length <= STEPS_PER_CALL_MAX) return await write(steps);
+      const sent: Promise<void>[] = [];
+      for (let from = 0; from < steps.length; from += STEPS_PER_CALL_MAX) {
+        sent.push(write(steps.slice(from, from + STEPS_PER_CALL_MAX)));
+      }
+      await Promise.all(sent);
+    } catch (error) {
+      drop(steps, 'they cannot be written', error);
+    }
   };
 
   /** Resolves once there is a connection, or has been none for so long that nobody waits for it any more. */
@@ -177,6 +192,7 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
   };
 
   connection.watch((event) => {
+    isProven = false;
     if (event === 'lost') return;
     void look();
     void marks.flush();
@@ -192,28 +208,21 @@ export function createJournalWriter({ connector, keys, clock, log, limits }: Jou
     return skipped === undefined;
   };
 
-  const append = async (given: readonly NewStep[]) => {
+  /** `isEnough`: asked once all was sent, where nothing has to be waited for before. */
+  const begin = (given: readonly NewStep[], isEnough: () => boolean): Promise<void> | undefined => {
     const steps = given.filter(isKept);
-    if (steps.length === 0 || isClosed) return;
+    if (steps.length === 0 || isClosed) return undefined;
     dialled ??= dial();
-    if (isDialling) await dialled;
-    if (!connection.isReady) return drop(steps, 'Redis is away', connection.lastError);
-    if (steps.length <= STEPS_PER_CALL_MAX) return sendWithin(steps);
-    const sent: Promise<void>[] = [];
-    for (let from = 0; from < steps.length; from += STEPS_PER_CALL_MAX) {
-      sent.push(sendWithin(steps.slice(from, from + STEPS_PER_CALL_MAX)));
-    }
-    await Promise.all(sent);
+    if (isDialling) return dialled.then(() => waits.settled(writeAll(steps)));
+    const written = writeAll(steps);
+    return isEnough() ? undefined : waits.settled(written);
   };
 
   return {
     async append(steps) {
-      try {
-        await append(steps);
-      } catch (error) {
-        drop(steps, 'they cannot be written', error);
-      }
+      await begin(steps, () => false);
     },
+    send: (steps) => begin(steps, () => isProven && connection.isHandedOver),
     async end(ends) {
       // Behind the steps that wait for the connection.
       if (isDialling) await dialled;

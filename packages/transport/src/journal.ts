@@ -34,6 +34,11 @@ export interface JournalWriter {
    * recording that lacks a step is ended as a `gap`. Data of the steps may change once it has resolved.
    */
   append(steps: readonly NewStep[]): Promise<void>;
+  /**
+   * As `append`, for who wants no more than that the death of this process loses none of them: undefined where they are
+   * on their way to Redis already, as they mostly are.
+   */
+  send(steps: readonly NewStep[]): Promise<void> | undefined;
   /** Ends recordings that are open. Resolves as `append` does; one that Redis did not hear is told again. */
   end(ends: readonly NewEnd[]): Promise<void>;
   /**

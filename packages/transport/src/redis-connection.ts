@@ -1,4 +1,5 @@
-import type { ConnectionOptions } from 'node:tls';
+import { Socket } from 'node:net';
+import { type ConnectionOptions, TLSSocket } from 'node:tls';
 import { NereidError } from '@nereid/protocol';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { parseRedisUrl, type RedisAddress } from './redis-url.ts';
@@ -32,6 +33,11 @@ export interface RedisConnection {
   readonly client: RedisClient;
   /** True while commands are taken. */
   readonly isReady: boolean;
+  /**
+   * All that was sent is the system's to deliver, also if this process is killed now. False where that is not known: over
+   * TLS, and in a Cluster.
+   */
+  readonly isHandedOver: boolean;
   /** The `run_id` of the server last connected to; undefined where INFO is hidden, and in a Cluster. */
   readonly runId: string | undefined;
   /** Why it was lost last. */
@@ -223,6 +229,9 @@ function createConnection(client: RedisClient, address: RedisAddress, forget: ()
     get isReady() {
       return isReady();
     },
+    get isHandedOver() {
+      return isReady() && client instanceof Redis && isHandedOver(client.stream);
+    },
     get runId() {
       return runId;
     },
@@ -243,6 +252,11 @@ function createConnection(client: RedisClient, address: RedisAddress, forget: ()
     },
     close,
   };
+}
+
+/** Node writes at once where the socket takes it, and else keeps the bytes. */
+function isHandedOver(stream: Redis['stream']): boolean {
+  return stream instanceof Socket && !(stream instanceof TLSSocket) && stream.writableLength === 0;
 }
 
 interface ServerInfo {

@@ -7,7 +7,9 @@ import { fractionOf } from './recorder.ts';
 import { createSteps, SEQUENCES, SUMS, stepAnswers } from './steps-harness.ts';
 import { eachWithHarness, type Harness, int32, int32Values, request } from './worker-harness.ts';
 
-interface FakeJournal extends JournalWriter {
+type Journal = Pick<JournalWriter, 'send' | 'end' | 'isOver'>;
+
+interface FakeJournal extends Journal {
   readonly steps: NewStep[];
   readonly ends: NewEnd[];
   /** Steps are kept once this has resolved. */
@@ -25,27 +27,23 @@ function fakeJournal(): FakeJournal {
     ends: [],
     held: undefined,
     over: '',
-    dropped: 0,
-    async append(steps) {
+    send(steps) {
       fake.steps.push(...steps);
-      await fake.held;
+      return fake.held;
     },
     async end(ends) {
       fake.ends.push(...ends);
     },
     isOver: (id) => fake.over === id,
-    close() {},
   };
   return fake;
 }
 
 /** The one that each test has. */
-const writer: JournalWriter = {
-  append: (steps) => journal.append(steps),
+const writer: Journal = {
+  send: (steps) => journal.send(steps),
   end: (ends) => journal.end(ends),
   isOver: (id) => journal.isOver(id),
-  dropped: 0,
-  close() {},
 };
 
 let harness: Harness;

@@ -28,7 +28,7 @@ import type { SessionFate } from './session-slots.ts';
 import { sharedNowNs } from './shared-now.ts';
 
 export interface RecorderOptions {
-  readonly journal: JournalWriter;
+  readonly journal: Pick<JournalWriter, 'send' | 'end' | 'isOver'>;
   readonly config: Pick<JournalConfig, 'share' | 'output_bytes'>;
   readonly clock: Clock;
 }
@@ -60,7 +60,8 @@ export interface BatchRecord {
   /** A part of an answer has been sent. */
   sent(position: number, response: ResponseMessage): void;
   /**
-   * Resolves once the journal has what ended, undefined where there is nothing to write. `end` tells how each did:
+   * Resolves once the journal has what ended, or has it on its way; undefined where that is so now, or nothing is to be
+   * written. `end` tells how each did:
    * 'again' where it is to run once more, undefined where it never ran.
    */
   write(timing: BatchTiming, end: (position: number) => EntryEnd | 'again' | undefined): Promise<void> | undefined;
@@ -219,7 +220,7 @@ export function createRecorder({ journal, config, clock }: RecorderOptions): Rec
             const step = end === 'again' || end === undefined ? undefined : stepOf(position, name, timing, end);
             if (step !== undefined) steps.push(step);
           }
-          return steps.length === 0 ? undefined : journal.append(steps);
+          return steps.length === 0 ? undefined : journal.send(steps);
         },
       };
     },
