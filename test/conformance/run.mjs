@@ -6,12 +6,15 @@ import { basename, dirname, join } from 'node:path';
 import { CACHE, VENV as OUR_VENV } from '../../deploy/setup/checkout.mjs';
 import { commandOptions } from '../command-options.mjs';
 import { deploy } from '../deployment.mjs';
+import { replayRecordings } from './recordings.mjs';
 import { CONFORMANCE, PORTS, selectCases, selectModels, setUpFlags } from './selection.mjs';
 
 // Serves the recorded models on free ports, one set-up of the server after the other, and runs the recorded cases of
 // what is served yet. Mode `one` is one process; `apart` a Redis, two gateways, a coordinator and two workers, each
 // model on one of these.
-//   node test/conformance/run.mjs [--mode one|apart] [--also MODEL,…] [--case GLOB]... [--list] [--verbose]
+//   node test/conformance/run.mjs [--mode one|apart] [--also MODEL,…] [--case GLOB]... [--list] [--verbose] [--journal on]
+// `--journal on` records all that the cases ask, and replays each recording behind the cases of its set-up; those that
+// differ, or cannot run, count as failed but where `recordings.mjs` says why.
 // `--also` names the Python models whose cases run too, on their JavaScript ports; without it that is all of these.
 // The last line is "N passed, N failed"; the exit code is 1 if any failed.
 
@@ -26,21 +29,28 @@ const TOGETHER = [['limited_a', 'limited_b']];
 const CLIENTS_SET_UP = 'none';
 
 const { values: options } = commandOptions({
-  usage: 'node test/conformance/run.mjs [--mode one|apart] [--also MODEL,…] [--case GLOB]... [--list] [--verbose]',
+  usage:
+    'node test/conformance/run.mjs [--mode one|apart] [--also MODEL,…] [--case GLOB]... [--list] [--verbose] [--journal on]',
   options: {
     mode: { type: 'string', default: 'one' },
     also: { type: 'string', default: PORTS.join(',') },
     case: { type: 'string', multiple: true },
+    journal: { type: 'string', default: 'off' },
     list: { type: 'boolean' },
     verbose: { type: 'boolean' },
   },
 });
+const records = options.journal === 'on';
 const LOG = join(CACHE, 'logs', `conformance-${options.mode}-servers.log`);
 process.exitCode = await main();
 
 async function main() {
   if (!['one', 'apart'].includes(options.mode)) {
     console.error(`--mode=${options.mode} is not allowed: give one or apart`);
+    return 2;
+  }
+  if (!['on', 'off'].includes(options.journal)) {
+    console.error(`--journal=${options.journal} is not allowed: give on or off`);
     return 2;
   }
   const also = options.also.split(',').filter((name) => name !== '');
@@ -90,7 +100,7 @@ async function runAll(setUps, python) {
 async function serveAndCheck({ setUp, names, repository, python }) {
   let served;
   try {
-    served = await deploy(options.mode, [repository], setUpFlags(setUp), TOGETHER);
+    served = await deploy(options.mode, [repository], flagsOf(setUp), TOGETHER);
   } catch (error) {
     console.error(`set-up ${setUp}: ${error.message}`);
     return [{ passed: 0, failed: names.length }];
@@ -98,13 +108,19 @@ async function serveAndCheck({ setUp, names, repository, python }) {
   const stop = () => void served.stop();
   process.once('SIGTERM', stop).once('SIGINT', stop);
   try {
-    return await check({ setUp, names, python }, served);
+    const results = await check({ setUp, names, python }, served);
+    if (records) results.push(await replayRecordings(served.http, setUp));
+    return results;
   } finally {
     const endings = await served.stop();
     process.off('SIGTERM', stop).off('SIGINT', stop);
     const output = ({ output }, index) => `== ${setUp}: ${served.processes[index].role}\n${output}\n`;
     appendFileSync(LOG, endings.map(output).join(''));
   }
+}
+
+function flagsOf(setUp) {
+  return records ? [...setUpFlags(setUp), '--journal=on'] : setUpFlags(setUp);
 }
 
 /** @returns {Promise<{ passed: number, failed: number }[]>} */
