@@ -148,7 +148,14 @@ describe('a replay', () => {
     expect(await refused.run()).toMatchObject({
       result: 'failed',
       steps: 0,
-      failure: { step: 0, error: { code: 'INVALID_ARG', field: 'replace' } },
+      failure: {
+        step: 0,
+        error: {
+          code: 'INVALID_ARG',
+          field: 'replace',
+          message: expect.stringMatching(/is redacted: give another one in 'replace', or record again without/),
+        },
+      },
     });
     expect(refused.sent).toEqual([]);
     expect(await world(steps, { replace: { step: 0, inputs: [int32('INPUT', 0)] } }).run()).toMatchObject({

@@ -188,7 +188,8 @@ describe('a recording', () => {
     store.add(recordingOf(ID, STEPS), STEPS);
     expect(await call('DELETE', `/${ID}`)).toMatchObject({ status: 200, body: { id: ID, steps: 3 } });
     expect(await call('DELETE', `/${ID}`)).toMatchObject({ status: 404, body: { code: 'NOT_FOUND', field: 'id' } });
-    expect(await call('GET', `/${ID}`)).toMatchObject({ status: 404, body: { code: 'NOT_FOUND', field: 'id' } });
+    const error = expect.stringMatching(/has run out; 'nereid replay ls' lists/);
+    expect(await call('GET', `/${ID}`)).toMatchObject({ status: 404, body: { error, code: 'NOT_FOUND', field: 'id' } });
   });
 
   it.each([
