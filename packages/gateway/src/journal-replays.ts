@@ -74,7 +74,7 @@ export function createReplays({ gateway, clock, log, steps: stepsFrom }: Replays
     checkRange(recording, from, until);
     const version = wishes.version === '' ? recording.version : wishes.version;
     const found = gateway.model(recording.model, version);
-    if (!found.ok) throw thrownError({ ...found.error, field: 'version' });
+    if (!found.ok) throw notThere(found.error, recording);
     if (replace !== undefined) await checkReplaced(recording, replace, until);
     return { found, until };
   };
@@ -160,6 +160,11 @@ function recordedAs(model: string, { session, steps }: ReplayEnd): string | unde
 function isChanged({ config, contentHash }: ModelRecord, recording: Recording): boolean {
   const configSha256 = createHash('sha256').update(encodeModelConfig(config)).digest('hex');
   return configSha256 !== recording.configSha256 || contentHash !== recording.contentHash;
+}
+
+function notThere({ code, message, ...error }: ErrorInfo, { version }: Recording): NereidError {
+  const fix = code === 'NOT_FOUND' ? `: load it, or name a version that is served (${version} was recorded)` : '';
+  return thrownError({ ...error, code, message: `${message}${fix}`, field: 'version' });
 }
 
 function checkRange({ id, steps }: Recording, from: number, until: number): void {

@@ -239,7 +239,8 @@ it.each<[string, unknown, number, string]>([
 it('a replay is refused of what is not there', async () => {
   expect(await replay(undefined, 'm~gw-0:9')).toMatchObject({ status: 404, lines: [{ field: 'id' }] });
   store.add(recordingOf('gone~gw-0:1', STEPS), STEPS);
-  expect(await replay(undefined, 'gone~gw-0:1')).toMatchObject({ status: 404, lines: [{ code: 'NOT_FOUND' }] });
+  const error = expect.stringMatching(/: load it, or name a version that is served \(1 was recorded\)$/);
+  expect(await replay(undefined, 'gone~gw-0:1')).toMatchObject({ status: 404, lines: [{ error, code: 'NOT_FOUND' }] });
 });
 
 describe('two recordings', () => {
