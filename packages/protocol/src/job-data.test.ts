@@ -236,6 +236,7 @@ test('a request comes back from its job data as it was', () => {
       sequenceEnd: fc.boolean(),
       priority: fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
       timeoutUs: fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
+      journal: fc.option(fc.boolean(), { nil: undefined }),
       parameters,
       inputs: fc.array(
         fc

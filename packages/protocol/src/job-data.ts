@@ -171,6 +171,7 @@ function allParameters(request: InferRequest, binaryDefault: boolean): Readonly<
     ...(sequenceEnd ? { sequence_end: true } : {}),
     ...(request.priority === 0n ? {} : { priority: request.priority }),
     ...(request.timeoutUs === 0n ? {} : { timeout: request.timeoutUs }),
+    ...(request.journal === undefined ? {} : { nereid_journal: request.journal }),
     ...(binaryDefault ? { binary_data_output: true } : {}),
   };
 }
