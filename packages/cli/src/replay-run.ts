@@ -46,6 +46,7 @@ interface VerdictLine {
   /** Of the run itself, where it was recorded. */
   readonly recording?: string;
   readonly config_changed?: boolean;
+  readonly own_id_shown?: boolean;
 }
 
 /**
@@ -90,10 +91,11 @@ export function notRun(command: 'run' | 'diff', text: string, { stderr }: CallHo
 }
 
 function verdict(line: VerdictLine, differing: number, json: boolean, { stdout }: CallHost): ExitCode {
-  const { result, compared, first_difference: first, recording, config_changed: isChanged } = line;
+  const { result, compared, first_difference: first, recording, config_changed: isChanged, own_id_shown: own } = line;
   if (!json) {
     const notes = [
       ...(isChanged === true ? ["the model's configuration or files are not the recorded ones"] : []),
+      ...(own === true ? ['a sequence with the recorded id goes on, so the model was shown another one'] : []),
       ...(recording === undefined ? [] : [`recorded as ${recording}`]),
     ];
     const told = [...(differing > 1 ? [`${differing} of ${compared} steps differ`] : []), ...notes];

@@ -66,6 +66,8 @@ export interface ReplayVerdict {
   readonly recording?: string;
   /** The model's configuration or files are not the recorded ones. */
   readonly config_changed?: boolean;
+  /** The model was shown an id of the run's own, since a sequence with the recorded one goes on. */
+  readonly own_id_shown?: boolean;
 }
 
 /** Yields each compared step when it has run, and returns the verdict. Throws where the recording could not be run to its end. */

@@ -31,7 +31,14 @@ function world(steps: readonly RecordedStep[], wishes: Partial<ReplayPlan> = {})
     evict: async (session) => void evicted.push(session),
   };
   const recording = recordingOf(ID, steps);
-  const given = { version: '1', correlationId: 'replay-1', until: steps.length, ...EXACT, ...wishes };
+  const given = {
+    version: '1',
+    correlationId: 'replay-1',
+    showsOwnId: false,
+    until: steps.length,
+    ...EXACT,
+    ...wishes,
+  };
   const plan: ReplayPlan = { recording, steps: each(steps), ...given };
   const events: ReplayEvent[] = [];
   const run = async () => {

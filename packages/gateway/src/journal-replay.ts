@@ -3,7 +3,7 @@
  *
  * Steps go one at a time, each once the one before is answered: those before `from` at once, to make the state, and
  * without being compared; the others at their pace. A step that took no effect is left out. The sequence has an id of
- * its own, and the model is shown the recorded one. At the end, however it comes, nothing of it is left.
+ * its own; the model is shown the recorded one, unless that is in use: it may keep states by it. At the end, however it comes, nothing of it is left.
  */
 import type { CallMark } from '@nereid/caller';
 import {
@@ -44,8 +44,10 @@ export interface ReplayPlan {
   /** From the first on. */
   readonly steps: AsyncIterable<RecordedStep>;
   readonly version: string;
-  /** Of the new sequence; its recorded one is what the model is shown. */
-  readonly correlationId: string;
+  /** Of the new sequence, of the kind that was recorded. */
+  readonly correlationId: bigint | string;
+  /** The model is shown the new id, not the recorded one. */
+  readonly showsOwnId: boolean;
   /** Times the recorded speed; 0 for as fast as it goes. */
   readonly pace: number;
   /** The first step that is compared. */
@@ -215,7 +217,7 @@ function requestOf(plan: ReplayPlan, { step, request }: RecordedStep): Result<In
     modelVersion: version,
     id,
     correlationId: isStep ? plan.correlationId : correlationId,
-    shownId: correlationId,
+    shownId: isStep && plan.showsOwnId ? plan.correlationId : correlationId,
     sequenceStart,
     sequenceEnd,
     priority,

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { CallMark } from '@nereid/caller';
 import { encodeModelConfig, type ModelRecord } from '@nereid/config';
 import {
@@ -16,6 +16,7 @@ import { recordingId } from '@nereid/transport';
 import type { Gateway } from './gateway.ts';
 import { type Replacement, type ReplayEnd, type ReplayedStep, replay } from './journal-replay.ts';
 import { type Quiet, withQuiet } from './quiet-signs.ts';
+import { SEQUENCES_LISTED_MAX, type SequencePosition } from './sequences.ts';
 
 /** What a replay is asked for. */
 export interface ReplayWishes {
@@ -38,6 +39,8 @@ export interface EndedReplay extends ReplayEnd {
   readonly recording: string | undefined;
   /** The model's config or files are others than those that were recorded. */
   readonly configChanged: boolean;
+  /** The model was shown an id of the run's own: a sequence with the recorded one goes on. */
+  readonly showsOwnId: boolean;
 }
 
 export interface ReplaysParts {
@@ -95,6 +98,17 @@ export function createReplays({ gateway, clock, log, steps: stepsFrom }: Replays
     log.warn({ err: evicted.error, model, session }, 'a replayed sequence is left until it has been idle for too long');
   };
 
+  /** Whether a sequence of the model has the recorded id; where its owner does not say, it may. */
+  const isLive = async ({ model, correlationId }: Recording): Promise<boolean> => {
+    let after: SequencePosition | undefined;
+    do {
+      const page = await gateway.sequences.list({ model, limit: SEQUENCES_LISTED_MAX, after });
+      if (!page.ok || page.value.sequences.some((each) => each.correlationId === correlationId)) return true;
+      after = page.value.next;
+    } while (after !== undefined);
+    return false;
+  };
+
   return {
     async *run(recording, wishes, signal) {
       if (running >= REPLAYS_MAX) throw thrownError(BUSY);
@@ -116,19 +130,32 @@ export function createReplays({ gateway, clock, log, steps: stepsFrom }: Replays
           recording,
           steps: stepsFrom(recording, 0),
           version: found.version,
-          correlationId: `replay-${randomUUID()}`,
+          correlationId: freshId(recording),
+          showsOwnId: keepsSequences && (await isLive(recording)),
           until,
         };
+        const { showsOwnId } = plan;
         const configChanged = isChanged(found.record, recording);
         for await (const event of withQuiet(replay(parts, plan, signal), clock, QUIET_US)) {
           if (event.type !== 'end') yield event;
-          else yield { ...event, configChanged, recording: wishes.record ? recordedAs(model, event) : undefined };
+          else
+            yield {
+              ...event,
+              configChanged,
+              showsOwnId,
+              recording: wishes.record ? recordedAs(model, event) : undefined,
+            };
         }
       } finally {
         running--;
       }
     },
   };
+}
+
+/** A number where the recorded one is, since its model may take no other: of 63 bits, as CORRID controls may be signed. */
+function freshId({ correlationId }: Recording): bigint | string {
+  return typeof correlationId === 'string' ? `replay-${randomUUID()}` : (randomBytes(8).readBigUInt64LE() >> 1n) | 1n;
 }
 
 type Infer = (request: InferRequest, signal: AbortSignal, mark: CallMark) => AsyncIterable<Outcome>;

@@ -31,17 +31,22 @@ let store: MemoryJournal;
 let fixture: HttpFixture;
 /** Sessions that the model has now. */
 let sessions: Set<string>;
+/** Ids of further ones. */
+let live: readonly bigint[];
 /** What the model gives in place of its input. */
 let answers: (message: InferMessage) => Outcome | undefined;
 
 beforeEach(async () => {
   store = memoryJournal();
   sessions = new Set();
+  live = [];
   answers = echo;
   fixture = await journalFixture(store, { models: [MODEL, WORDS, PLAIN], told });
   const facts = { configSha256: configSha256(MODEL), contentHash: MODEL.contentHash };
   store.add(recordingOf(ID, STEPS, facts), STEPS);
 });
+
+const SEQUENCE = { version: '1', place: null, backlog: 0, steps: 1, waiting: 0, idleUs: 0, ageUs: 0 } as const;
 
 /** A coordinator that keeps sequences. */
 function told(message: Message, coordinator: Mailbox): void {
@@ -51,9 +56,15 @@ function told(message: Message, coordinator: Mailbox): void {
     if (request.sequenceEnd && session !== null) sessions.delete(session);
     const outcome = answers(message);
     if (outcome !== undefined) coordinator.send(message.replyTo, responseTo(message, outcome));
+  } else if (message.kind === 'list') {
+    const { id, model, after } = message;
+    // One a page.
+    const sequences = live.map((correlationId, index) => ({ ...SEQUENCE, session: `gw-9:${index}`, correlationId }));
+    const left = sequences.filter(({ session }) => session > after);
+    const more = left.length > 1;
+    coordinator.send('gw-1', { kind: 'listed', model, id, sequences: left.slice(0, 1), more });
   } else if (message.kind === 'evict') {
-    const was = { version: '1', session: message.session, correlationId: 5n, place: null, backlog: 0 };
-    const sequence = { ...was, steps: 1, waiting: 0, idleUs: 0, ageUs: 0 };
+    const sequence = { ...SEQUENCE, session: message.session, correlationId: 5n };
     const found = sessions.delete(message.session) ? [sequence] : [];
     coordinator.send('gw-1', { kind: 'listed', model: 'm', id: message.id, sequences: found, more: false });
   }
@@ -73,6 +84,19 @@ async function replay(wishes?: unknown, id = ID) {
 const requests = () => fixture.received.flatMap((message) => (message.kind === 'infer' ? [message.request] : []));
 
 describe('a replay', () => {
+  it('shows an id of its own, of the same kind, while a sequence with the recorded one goes on', async () => {
+    live = [6n, 7n, 5n];
+    const { lines } = await replay();
+    expect(lines.at(-1)).toMatchObject({ result: 'equal', own_id_shown: true });
+    const [first] = requests();
+    expect(first?.correlationId).toBeTypeOf('bigint');
+    expect(first?.correlationId).not.toBe(5n);
+    expect(requests().map(({ shownId }) => shownId)).toEqual([1, 2, 3, 4].map(() => first?.correlationId));
+    live = [6n, 7n];
+    expect((await replay()).lines.at(-1)).not.toHaveProperty('own_id_shown');
+    expect(requests().at(-1)).toMatchObject({ shownId: 5n });
+  });
+
   it('tells each step and the end, and leaves no sequence', async () => {
     const { status, type, lines } = await replay();
     expect([status, type]).toEqual([200, 'application/x-ndjson']);

@@ -122,7 +122,8 @@ function stepLine({ step, tookMs, difference }: ReplayedStep) {
   return { step, equal: difference === undefined, took_ms: Math.round(tookMs * 1000) / 1000, difference };
 }
 
-function endLine({ result, steps, compared, firstDifference, failure, recording, configChanged }: EndedReplay) {
+function endLine(end: EndedReplay) {
+  const { result, steps, compared, firstDifference, failure, recording } = end;
   return {
     result,
     steps,
@@ -130,7 +131,8 @@ function endLine({ result, steps, compared, firstDifference, failure, recording,
     first_difference: firstDifference,
     error: failure && { ...errorJson(failure.error), step: failure.step },
     recording,
-    config_changed: configChanged || undefined,
+    config_changed: end.configChanged || undefined,
+    own_id_shown: end.showsOwnId || undefined,
   };
 }
 
