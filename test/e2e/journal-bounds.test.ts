@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { eventually, metric } from './metrics.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
-import { listRecordings, onlyRecording, replayCommand, showRecording } from './recordings.ts';
+import { listRecordings, overRecording, replayCommand, showRecording } from './recordings.ts';
 import { infer } from './requests.ts';
 
 /** Steps of a recording at most, by `--journal-config`. */
@@ -67,7 +67,7 @@ describe.each(MODES)('in mode %s', (mode) => {
   test('of a redacted tensor no byte is in Redis; its recording says why it cannot run again', async () => {
     await step('secret', 'redacted', 'BYTES', [`${MARKER}-0`], start);
     await step('secret', 'redacted', 'BYTES', [`${MARKER}-1`], end);
-    const { id, steps } = await onlyRecording(served.http, 'secret');
+    const { id, steps } = await overRecording(served.http, 'secret', 'redacted');
     expect(steps).toBe(2);
     // Between processes the request itself went through Redis.
     await eventually('nothing of it is left', async () => (await keysWith(redis, MARKER)).length === 0);
@@ -91,7 +91,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     for (let at = 0; at < 6; at += 1) {
       await step('large', 'kept apart', 'INT32', at % 2 === 0 ? data : other, at === 0 ? start : at === 5 ? end : {});
     }
-    const { id, bytes } = await onlyRecording(served.http, 'large');
+    const { id, bytes } = await overRecording(served.http, 'large', 'kept apart');
     // Six inputs and six outputs of two values.
     expect(bytes).toBeGreaterThan(2 * 4 * LARGE);
     expect(bytes).toBeLessThan(3 * 4 * LARGE);
@@ -103,7 +103,7 @@ describe.each(MODES)('in mode %s', (mode) => {
 
   test('what comes beyond the steps that are kept runs, and is told to be missing', async () => {
     for (let at = 0; at < STEPS_MAX + 5; at += 1) await step('small', 'long', 'INT32', [at], at === 0 ? start : {});
-    const { id, state, steps } = await onlyRecording(served.http, 'small');
+    const { id, state, steps } = await overRecording(served.http, 'small', 'long');
     expect([state, steps]).toEqual(['capped', STEPS_MAX]);
     const ran = await replayCommand(served.http, ['run', id]);
     expect(ran).toEqual({ code: 0, output: `equal: ${STEPS_MAX} steps compared\n` });
@@ -133,6 +133,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     test('it ends: steps are answered, and what is missing is told as a gap', async () => {
       await step('small', 'gap', 'INT32', [0], start);
       await step('small', 'gap', 'INT32', [1]);
+      await eventually('both are recorded', async () => (await known('gap'))?.steps === 2);
       process.kill(await redisPid(redis), 'SIGKILL');
       let at = 2;
       for (; at < 6; at += 1) await step('small', 'gap', 'INT32', [at]);
@@ -149,7 +150,7 @@ describe.each(MODES)('in mode %s', (mode) => {
       expect(await metric(served.metrics, 'nereid_journal_dropped_steps_total')).toBeGreaterThan(0);
       // Those that come now are recorded again.
       await step('small', 'after', 'INT32', [1], { ...start, ...end });
-      expect(await known('after')).toMatchObject({ state: 'ended', steps: 1 });
+      expect(await overRecording(served.http, 'small', 'after')).toMatchObject({ state: 'ended', steps: 1 });
     });
   });
 });

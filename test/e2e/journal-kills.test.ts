@@ -1,11 +1,11 @@
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clusterOn, type Deployment, deploy, flagEnvironment, MODES, type StartedProcess } from '../deployment.mjs';
 import { type PrivateRedis, startPrivateRedis } from '../private-redis.mjs';
 import { eventually } from './metrics.ts';
 import { createModelFolder, linesIn, type ModelFolder } from './model-folder.ts';
 import { modelReady } from './model-states.ts';
-import { listRecordings, replayCommand, showRecording } from './recordings.ts';
+import { type ListedRecording, listRecordings, overRecording, replayCommand, showRecording } from './recordings.ts';
 import { type Answer, infer } from './requests.ts';
 
 /** Values of steps that run until they are let go on, and that end what runs them. */
@@ -13,6 +13,10 @@ const HELD = -1;
 const KILLS = -2;
 /** Sequences that step as fast as they can when their worker is killed. */
 const RUNNING = 6;
+/** Values of their steps: they are kept apart from the rest of a step. */
+const LARGE = 5_000;
+/** Workers that are killed, one after the other. */
+const KILLS_IN_ALL = Number(process.env.NEREID_REPLAY_KILLS ?? 1);
 const TEST_MS = 90_000;
 const LIMIT_MS = 30_000;
 
@@ -43,15 +47,11 @@ const sums = (held: string, goOn: string) => `
     }));
   }`;
 
-function step(
-  http: string,
-  model: string,
-  id: string,
-  value: number,
-  flag: 'start' | 'end' | '' = '',
-): Promise<Answer> {
+type Flag = 'start' | 'end' | '';
+
+function step(http: string, model: string, id: string, value: number, flag: Flag = '', size = 1): Promise<Answer> {
   const parameters = { sequence_id: id, sequence_start: flag === 'start', sequence_end: flag === 'end' };
-  const inputs = [{ name: 'VALUE', datatype: 'INT32', shape: [1, 1], data: [value] }];
+  const inputs = [{ name: 'VALUE', datatype: 'INT32', shape: [1, size], data: [value, ...Array(size - 1).fill(0)] }];
   return infer(http, model, JSON.stringify({ parameters, inputs }));
 }
 
@@ -75,7 +75,7 @@ describe.skipIf(!MODES.includes('apart'))('a worker that is killed', () => {
     folder = createModelFolder();
     // Steps that are held leave other instances to those that run.
     const instances = '{ count: 4, kind: KIND_CPU }';
-    folder.addJavaScript('sums', sums(held(), goOn()), CONFIG, { maxBatchSize: 4, instances });
+    folder.addJavaScript('sums', sums(held(), goOn()), CONFIG, { maxBatchSize: 4, instances, dims: -1 });
     redis = await startPrivateRedis();
     const environment = flagEnvironment([`--model-repository=${folder.path}`, '--journal=on']);
     const cluster = clusterOn(redis, environment);
@@ -91,27 +91,28 @@ describe.skipIf(!MODES.includes('apart'))('a worker that is killed', () => {
     folder.remove();
   });
 
-  test(
-    'each recording ends with the last step that took effect, says so, and is the same when it runs again',
-    async () => {
+  test.each(Array.from({ length: KILLS_IN_ALL }, (_, kill) => kill))(
+    'each recording ends with the last step that took effect, says so, and is the same when it runs again (kill %s)',
+    async (kill) => {
+      for (const file of [held(), goOn()]) rmSync(file, { force: true });
       /** Steps that were answered, by the id of their sequence. */
       const answered = new Map<string, number>();
       await Promise.all(
         ['after-1', 'after-7', 'in-3', 'ended'].map(async (id) => {
           const count = Number(id.split('-')[1] ?? 2);
-          await steps(http, 'sums', id, count);
+          await steps(http, 'sums', `${id}/${kill}`, count);
           answered.set(id, count);
         }),
       );
-      expect((await step(http, 'sums', 'ended', 1, 'end')).error).toBeUndefined();
+      expect((await step(http, 'sums', `ended/${kill}`, 1, 'end')).error).toBeUndefined();
       answered.set('ended', 3);
-      const lost = [step(http, 'sums', 'in-3', HELD), step(http, 'sums', 'in-0', HELD, 'start')];
+      const lost = [step(http, 'sums', `in-3/${kill}`, HELD), step(http, 'sums', `in-0/${kill}`, HELD, 'start')];
       await eventually('two steps are held', async () => linesIn(held()).length === 2);
       let isKilled = false;
       const running = Array.from({ length: RUNNING }, async (_, index) => {
         const id = `running-${index}`;
         for (let at = 0; ; at += 1) {
-          const { error } = await step(http, 'sums', id, at, at === 0 ? 'start' : '');
+          const { error } = await step(http, 'sums', `${id}/${kill}`, at, at === 0 ? 'start' : '', LARGE);
           if (error !== undefined) {
             expect(isKilled, error).toBe(true);
             return;
@@ -123,16 +124,19 @@ describe.skipIf(!MODES.includes('apart'))('a worker that is killed', () => {
       const all = () => Array.from({ length: RUNNING }, (_, index) => answered.get(`running-${index}`) ?? 0);
       await eventually('some run', async () => all().filter((count) => count > 9).length >= 2);
       isKilled = true;
-      const worker = started.find(({ role }) => role === 'worker');
-      worker?.process.kill('SIGKILL');
+      started.at(-1)?.process.kill('SIGKILL');
       await Promise.all(running);
       for (const { error } of await Promise.all(lost)) expect(error).toBeDefined();
 
       await eventually('the worker is known to be gone', async () =>
         (await listRecordings(http, 'sums')).every(({ state }) => state !== 'open'),
       );
-      const recordings = new Map((await listRecordings(http, 'sums')).map((each) => [String(each.sequence_id), each]));
-      const environment = flagEnvironment([`--model-repository=${folder.path}`]);
+      const recordings = new Map<string, ListedRecording>();
+      for (const each of await listRecordings(http, 'sums')) {
+        const [id = '', of] = String(each.sequence_id).split('/');
+        if (of === String(kill)) recordings.set(id, each);
+      }
+      const environment = flagEnvironment([`--model-repository=${folder.path}`, '--journal=on']);
       writeFileSync(goOn(), '');
       started.push(await clusterOn(redis, environment).start('worker').started);
       await modelReady(http, 'sums');
@@ -184,10 +188,7 @@ describe.each(MODES)('in mode %s', (mode) => {
       await steps(served.http, model, 'beside', 2);
       const { error } = await step(served.http, model, 'killed', KILLS);
       expect(error).toBeDefined();
-      const stateOf = async (sequence: string) =>
-        (await listRecordings(served.http, model)).find((each) => each.sequence_id === sequence);
-      await eventually('the other is over, too', async () => (await stateOf('beside'))?.state !== 'open');
-      const { id = '', ...recording } = (await stateOf('killed')) ?? {};
+      const { id, ...recording } = await overRecording(served.http, model, 'killed');
       expect(recording).toMatchObject({ state: 'lost', steps: 5 });
       const { steps: recorded } = await showRecording(served.http, id);
       expect(recorded.map(({ effect }) => effect)).toEqual([...Array(4).fill('applied'), 'lost']);
@@ -196,15 +197,10 @@ describe.each(MODES)('in mode %s', (mode) => {
       expect(shown.output).toMatch(
         /^state +lost: step 3 is the last that took effect; step 4 came after it and was lost with what ran it/m,
       );
-      expect(await stateOf('beside')).toMatchObject({ state: 'lost', steps: 2 });
-      for (const [sequence, count] of [
-        ['killed', 4],
-        ['beside', 2],
-      ] as const) {
-        const { id: other = '' } = (await stateOf(sequence)) ?? {};
-        const ran = await replayCommand(served.http, ['run', other]);
-        expect(ran).toEqual({ code: 0, output: `equal: ${count} steps compared\n` });
-      }
+      const beside = await overRecording(served.http, model, 'beside');
+      expect(beside).toMatchObject({ state: 'lost', steps: 2 });
+      const ran = [await replayCommand(served.http, ['run', id]), await replayCommand(served.http, ['run', beside.id])];
+      expect(ran).toEqual([4, 2].map((count) => ({ code: 0, output: `equal: ${count} steps compared\n` })));
     },
     LIMIT_MS * 2,
   );
@@ -213,6 +209,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     await steps(served.http, 'thread', 'anew', 3);
     await steps(served.http, 'thread', 'anew', 2);
     expect((await step(served.http, 'thread', 'anew', 1, 'end')).error).toBeUndefined();
+    await overRecording(served.http, 'thread', 'anew');
     const both = (await listRecordings(served.http, 'thread')).filter(({ sequence_id: id }) => id === 'anew');
     expect(both.map(({ state, steps: count }) => [state, count])).toEqual([
       ['ended', 3],

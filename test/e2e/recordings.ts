@@ -1,4 +1,5 @@
 import { runCli } from '../command.mjs';
+import { eventually } from './metrics.ts';
 import type { JsonTensor } from './requests.ts';
 
 /** How a command ended. */
@@ -77,12 +78,14 @@ export async function listRecordings(http: string, model: string): Promise<reado
   return recordings as readonly ListedRecording[];
 }
 
-/** The one recording of a model. */
-export async function onlyRecording(http: string, model: string): Promise<ListedRecording> {
-  const recordings = await listRecordings(http, model);
-  const [only] = recordings;
-  if (only === undefined || recordings.length > 1) throw new Error(`${model} has ${recordings.length} recordings`);
-  return only;
+/** The newest recording of a sequence, once it is over: an answer may leave a moment before its step is there to be read. */
+export async function overRecording(http: string, model: string, sequence: string): Promise<ListedRecording> {
+  let found: ListedRecording | undefined;
+  await eventually(`the recording of ${sequence} is over`, async () => {
+    found = (await listRecordings(http, model)).find(({ sequence_id: id }) => id === sequence);
+    return found !== undefined && found.state !== 'open';
+  });
+  return found as unknown as ListedRecording;
 }
 
 export async function showRecording(http: string, id: string): Promise<ShownRecording> {
