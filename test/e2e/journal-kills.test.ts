@@ -143,6 +143,7 @@ describe.skipIf(!MODES.includes('apart'))('a worker that is killed', () => {
       // Of a START that never ended there is nothing.
       expect(recordings.has('in-0')).toBe(false);
       for (const id of answered.keys()) expect(recordings.has(id), id).toBe(true);
+      let replayed = 0;
       for (const [id, { id: recording, state, steps: count }] of recordings) {
         const known = answered.get(id) ?? 0;
         const isRunning = id.startsWith('running');
@@ -150,6 +151,8 @@ describe.skipIf(!MODES.includes('apart'))('a worker that is killed', () => {
         expect(count, id).toBeGreaterThanOrEqual(known);
         expect(count, id).toBeLessThanOrEqual(isRunning ? known + 1 : known);
         expect(state, id).toBe(id === 'ended' ? 'ended' : 'lost');
+        // A few of those that ran are enough.
+        if (isRunning && replayed++ > 1) continue;
         const ran = await replayCommand(http, ['run', recording]);
         expect(ran, id).toEqual({ code: 0, output: `equal: ${count} ${count === 1 ? 'step' : 'steps'} compared\n` });
       }
