@@ -19,6 +19,7 @@ export function entryEnd(
   if (settlement.lost === 'lost') return LOST;
   if (steps === undefined && !settlement.executed) return undefined;
   if (cancelled?.has(position) === true) return CANCELLED;
+  if (settlement.died?.has(position) === true) return LOST;
   if (settled?.ok === true && settled.again === true) return 'again';
   const ends = steps === undefined || steps.ends(position);
   const outcome = outcomeOf(batch, entry, settled);

@@ -14,6 +14,8 @@ export interface BatchSettlement {
    * for a step of a sequence, see StepEnd.
    */
   readonly lost?: 'lost' | 'unseen' | undefined;
+  /** Of a batch without sequences: positions of the requests whose carrier ended while it ran them, and that ran no more. */
+  readonly died?: ReadonlySet<number>;
   /** Of answers that came as chunks. */
   readonly responses?: ResponseTimes | undefined;
 }

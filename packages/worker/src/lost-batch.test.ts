@@ -60,6 +60,8 @@ describe('the requests of a lost batch', () => {
     }
     expect(settled).toHaveLength(1);
     expect(settled[0]?.outcomes.map((outcome) => (outcome.ok ? 'again' : outcome.error))).toEqual(expected);
+    const died = expected.flatMap((end, i) => (end === 'again' || end === CANCELLED ? [] : [i]));
+    expect([...(settled[0]?.died ?? [])]).toEqual(died);
     expect(settled[0]?.timing).toMatchObject({
       inputNs: retries.length,
       inferNs: 2 * retries.length,

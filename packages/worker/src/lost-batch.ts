@@ -19,6 +19,7 @@ import { sharedNowNs } from './shared-now.ts';
 export function retriesOf(lost: InstanceBatch, why: ErrorInfo): readonly InstanceBatch[] {
   const outcomes: RunOutcome[] = [];
   const retries = new Map<number, InstanceBatch>();
+  const died = new Set<number>();
   const times = { inputNs: 0, inferNs: 0, outputNs: 0 };
   let responses: ResponseTimes | undefined;
   let left = 0;
@@ -26,12 +27,13 @@ export function retriesOf(lost: InstanceBatch, why: ErrorInfo): readonly Instanc
   const settleLost = () => {
     // What was lost counts as waiting.
     const waitNs = sharedNowNs() - lost.receivedNs - times.inputNs - times.inferNs - times.outputNs;
-    lost.settle({ executed: true, timing: { waitNs, ...times }, outcomes, responses });
+    lost.settle({ executed: true, timing: { waitNs, ...times }, outcomes, responses, died });
   };
 
   const over = (position: number, settlement: BatchSettlement) => {
     const { timing } = settlement;
     outcomes[position] = settlement.outcomes[0] ?? { ok: false, error: why };
+    if (settlement.died?.has(0) === true) died.add(position);
     times.inputNs += timing.inputNs;
     times.inferNs += timing.inferNs;
     times.outputNs += timing.outputNs;
@@ -45,7 +47,10 @@ export function retriesOf(lost: InstanceBatch, why: ErrorInfo): readonly Instanc
   for (const [position, request] of lost.requests.entries()) {
     const error = finalError(lost, position, why);
     if (error === undefined) retries.set(position, retryOf(lost, position, request, over));
-    else outcomes[position] = { ok: false, error };
+    else {
+      outcomes[position] = { ok: false, error };
+      if (error !== CANCELLED) died.add(position);
+    }
   }
   left = retries.size;
   lost.retries = retries;

@@ -216,6 +216,41 @@ describe('a request that is recorded', () => {
     expect(told()).toEqual(['0: 7 → 1 and 2, applied, ended']);
   });
 
+  it('has the answers of a decoupled model that came before it was cancelled', async () => {
+    await harness.javascript(
+      'stream',
+      `export const execute = (requests) => requests.map(async function* ({ signal }) {
+        yield { outputs: { Y: { datatype: 'INT32', shape: [1], data: Int32Array.of(1) } } };
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      });`,
+      'model_transaction_policy { decoupled: true }',
+    );
+    await harness.load('stream');
+    const { ids, over } = harness.start('stream', [request([int32('X', [1], [7])])]);
+    await expect.poll(() => harness.received.some(({ kind }) => kind === 'response')).toBe(true);
+    await harness.cancel('stream', ids);
+    await over;
+    expect(told()).toEqual(['0: 7 → 1, cancelled, cancelled']);
+  });
+
+  it('took no effect where its carrier died of it, unlike those that were beside it', async () => {
+    await harness.javascript(
+      'dies',
+      `export const execute = (requests) => requests.map(({ inputs }) => {
+        if (inputs.get('X').data[0] === 66) process.exit(1);
+        return { outputs: {} };
+      });`,
+      'max_batch_size: 8',
+    );
+    await harness.load('dies');
+    const row = (x: number) => request([int32('X', [1, 1], [x])]);
+    await harness.start('dies', [row(66), row(1)]).over;
+    const [lost, beside] = journal.steps;
+    expect([lost?.state, lost?.step.effect, lost?.step.answers]).toEqual(['lost', 'lost', []]);
+    expect(numbersOf(lost?.step.request.inputs[0])).toEqual([66]);
+    expect([beside?.state, beside?.step.effect]).toEqual(['ended', 'applied']);
+  });
+
   it.each([
     ['the model says off and it does not ask', 'off', undefined, 0],
     ['the model says off and it asks', 'off', true, 1],

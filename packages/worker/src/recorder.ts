@@ -207,7 +207,7 @@ export function createRecorder({ journal, config, clock }: RecorderOptions): Rec
 
       return {
         sent(position, { outcome, last }) {
-          if (!recorded.has(position) || !isWholeOutcome(outcome) || (last && isEmpty(outcome))) return;
+          if (!recorded.has(position) || !isWholeOutcome(outcome) || (last && isOnlyEnd(outcome))) return;
           const answers = chunks.get(position) ?? [];
           chunks.set(position, answers);
           answers.push(kept(tensors.answer(outcome)));
@@ -252,9 +252,9 @@ function stateAfter({ effect, ends }: EntryEnd, sequences: boolean): RecordingSt
   return effect;
 }
 
-/** An answer that only says that there are no more. */
-function isEmpty(outcome: Outcome): boolean {
-  return outcome.ok && outcome.response.outputs.length === 0;
+/** A last answer that only says that there are no more, or that nobody waits for them. */
+function isOnlyEnd(outcome: Outcome): boolean {
+  return outcome.ok ? outcome.response.outputs.length === 0 : outcome.error.code === 'CANCELLED';
 }
 
 /** With copies of its tensors: whoever the part was sent to may do with it what he likes. */
