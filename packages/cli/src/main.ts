@@ -6,9 +6,11 @@ import { packageVersion, systemClock } from '@nereid/runtime';
 import { createServer, startRole } from '@nereid/server';
 import { runCommandLine } from './command-line.ts';
 import { listLetters, removeLetter, replayLetter, showLetter } from './dead-letters.ts';
+import { EXIT_CODE, type ExitCode, REPLAY_EXIT_CODE } from './exit-code.ts';
 import { explain } from './explain.ts';
 import { cancelJob, listJobs, removeJob, retryJob, showJob } from './jobs.ts';
 import { checkModels } from './models-check.ts';
+import { printable } from './printable.ts';
 import { showRecording } from './recording-show.ts';
 import { listRecordings, removeRecording } from './recordings.ts';
 import { diffRecordings } from './replay-diff.ts';
@@ -47,6 +49,8 @@ const host: RunHost = {
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 const caller = {
   ...host,
+  stdout: (text: string) => host.stdout(printable(text)),
+  stderr: (text: string) => host.stderr(printable(text)),
   fetch,
   pause,
   isTerminal: process.stderr.isTTY === true,
@@ -58,10 +62,19 @@ const caller = {
 };
 
 // A reader of our output that goes away (`nereid serve | head`) must not end the server.
-for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+let unwritten: NodeJS.ErrnoException | undefined;
+process.stdout.on('error', (failure) => {
+  unwritten ??= failure;
+});
+process.stderr.on('error', () => {});
 
 /** Resolves once its reader has all that was written, or is gone. */
 const written = (stream: NodeJS.WriteStream) => new Promise<void>((resolve) => stream.write('', () => resolve()));
+
+/** Of a command whose output has no room: 1 of a replay is a verdict. */
+function cutExitCode([command, name = '']: readonly string[]): ExitCode {
+  return command === 'replay' && /^(?:run|diff)$/.test(name) ? REPLAY_EXIT_CODE.notRun : EXIT_CODE.failed;
+}
 
 let isServer = false;
 const exitCode = await runCommandLine(process.argv.slice(2), {
@@ -104,5 +117,9 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
 });
 // What a pipe has not taken yet would be cut off. A server waits for no reader.
 if (!isServer) await Promise.all([process.stdout, process.stderr].map(written));
+const cut = cutExitCode(process.argv.slice(2));
+// What has failed already has said why.
+const isCut = !isServer && unwritten !== undefined && unwritten.code !== 'EPIPE' && exitCode < cut;
+if (isCut) host.stderr(`nereid: standard output: ${unwritten?.message}\n`);
 // Explicit, since after an expired exit timeout a running model would hold the process.
-process.exit(exitCode);
+process.exit(isCut ? cut : exitCode);

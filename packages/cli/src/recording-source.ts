@@ -17,6 +17,10 @@ export function isFileName(name: string): boolean {
 /** Rejects where it cannot be opened. */
 export async function fileStream(path: string): Promise<ReadableStream<Uint8Array>> {
   const handle = await open(path, 'r');
+  if ((await handle.stat()).isDirectory()) {
+    await handle.close();
+    throw new Error('it is a folder');
+  }
   return Readable.toWeb(handle.createReadStream()) as ReadableStream<Uint8Array>;
 }
 

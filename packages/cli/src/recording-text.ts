@@ -173,21 +173,29 @@ function valuesText(tensor: TensorJson, elementsMax: number): string {
   if (redacted === true) return 'redacted';
   const values = valuesOf(tensor);
   if (values === undefined) return digest === undefined ? 'not kept' : `not kept, SHA-256 ${digest}`;
-  const told = values.slice(0, elementsMax).map((value) => elementText(value, Number.isFinite(elementsMax)));
+  const isText = tensor.datatype === 'BYTES';
+  const told = values.slice(0, elementsMax).map((value) => {
+    return isText ? elementText(value, Number.isFinite(elementsMax)) : numberOrText(value);
+  });
   return values.length === told.length ? told.join(', ') : `${told.join(', ')}, … (${values.length} in all)`;
 }
 
 /** `b64` has what JSON has no values for. */
 function valuesOf({ datatype, data, b64 }: TensorJson): readonly unknown[] | undefined {
   if (b64 === undefined) return data;
-  if (datatype === 'BYTES') return [`base64 of all: ${b64}`];
+  if (datatype !== 'FP16' && datatype !== 'BF16') return [`base64 of all: ${b64}`];
   const bytes = new Uint8Array(Buffer.from(b64, 'base64'));
   const halves = new Uint16Array(bytes.buffer, 0, bytes.byteLength >> 1);
   return Array.from(datatype === 'FP16' ? fp16ToFp32(halves) : bf16ToFp32(halves));
 }
 
+/** What JSON has no number for is a text there: NaN, -0.0, large integers. */
+function numberOrText(value: unknown): string {
+  if (Object.is(value, -0)) return '-0';
+  return typeof value === 'number' ? numberText(value) : String(value);
+}
+
 function elementText(value: unknown, isShort: boolean): string {
-  if (typeof value === 'number') return numberText(value);
   if (typeof value !== 'string') return String(value);
   const text = isShort && value.length > TEXT_LENGTH_MAX ? `${value.slice(0, TEXT_LENGTH_MAX)}…` : value;
   return JSON.stringify(text);

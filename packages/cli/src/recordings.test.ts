@@ -93,6 +93,16 @@ describe('nereid replay show', () => {
     );
   });
 
+  it('tells what JSON has no numbers for, and what are no elements', async () => {
+    const inputs = [
+      { name: 'zeros', datatype: 'FP32', shape: [3], data: ['-0.0', 'NaN', 1.5] },
+      { name: 'odd', datatype: 'INT32', shape: [1], b64: 'AQID' },
+    ];
+    const { host, told } = callHost([[200, { recording: RECORDING, steps: [{ ...STEP, inputs }] }]]);
+    await showRecording({ ...options, step: 0 }, host);
+    expect(told().out).toContain('  zeros  FP32[3] -0.0, NaN, 1.5\n  odd    INT32[1] base64 of all: AQID\n');
+  });
+
   it('tells all values where asked, and that there is no such step', async () => {
     const shown = callHost([[200, { recording: RECORDING, steps: [STEP] }]]);
     await showRecording({ ...options, step: 0, all: true }, shown.host);

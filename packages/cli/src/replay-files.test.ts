@@ -1,5 +1,6 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { writeJournalFile } from '@nereid/protocol';
@@ -26,6 +27,25 @@ describe('nereid replay export and import', () => {
     expect(await exportRecording(options, host)).toBe(1);
     expect(told().err).toBe(`nereid replay export: ${out}: reset\n`);
     expect([readdirSync(folder), readFileSync(out, 'utf8')]).toEqual([['a.nrj'], 'whole']);
+  });
+
+  it.skipIf(process.platform === 'win32')('export to a device, or a pipe, leaves it what it is', async () => {
+    const out = join(folder, 'pipe');
+    execFileSync('mkfifo', [out]);
+    const read = readFile(out, 'utf8');
+    const { host } = callHost([[200, 'whole']]);
+    expect(await exportRecording({ ...one, out, gzip: false, asTest: false }, host)).toBe(0);
+    expect([await read, readdirSync(folder), statSync(out).isFIFO()]).toEqual(['whole', ['pipe'], true]);
+  });
+
+  it('a folder is no file', async () => {
+    const { host, calls, told } = callHost([[200, 'whole']]);
+    expect(await exportRecording({ ...one, out: folder, gzip: false, asTest: false }, host)).toBe(1);
+    expect(await importRecording({ url: SERVER, file: folder }, host)).toBe(2);
+    expect(calls).toEqual([`GET /${ID}/export`]);
+    expect(told().err).toBe(
+      `nereid replay export: ${folder}: it is a folder: give the name of a file\nnereid replay import: cannot read ${folder}: it is a folder\n`,
+    );
   });
 
   it('export writes to standard output and nothing beside', async () => {

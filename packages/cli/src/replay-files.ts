@@ -1,4 +1,4 @@
-import { open, rename, rm } from 'node:fs/promises';
+import { open, rename, rm, stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { journalTestCase } from '@nereid/protocol';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
@@ -100,9 +100,11 @@ async function toStandardOutput(body: AsyncIterable<Uint8Array>, { writeBytes }:
   return written;
 }
 
-/** Written beside it and renamed once it is whole. */
+/** Written beside it and renamed once it is whole. A device or a pipe is written to, and stays what it is. */
 async function toFile(body: AsyncIterable<Uint8Array>, path: string, { pid }: FilesHost): Promise<number> {
-  const part = `${path}.${pid}.part`;
+  const there = await stat(path).catch(() => undefined);
+  if (there?.isDirectory() === true) throw new Error('it is a folder: give the name of a file');
+  const part = there === undefined || there.isFile() ? `${path}.${pid}.part` : path;
   const handle = await open(part, 'w');
   let written = 0;
   try {
@@ -114,10 +116,10 @@ async function toFile(body: AsyncIterable<Uint8Array>, path: string, { pid }: Fi
     } finally {
       await handle.close();
     }
-    await rename(part, path);
+    if (part !== path) await rename(part, path);
     return written;
   } catch (failure) {
-    await rm(part, { force: true });
+    if (part !== path) await rm(part, { force: true });
     throw failure;
   }
 }

@@ -1,5 +1,6 @@
 /** Recordings and their steps as clients see them. What is not known is absent: JSON leaves undefined members out. */
 import {
+  ELEMENT_ARRAYS,
   type ErrorInfo,
   jsonOrBase64,
   type Parameters,
@@ -9,6 +10,7 @@ import {
   type RecordedTensor,
   type Recording,
   sequenceIdJson,
+  type Tensor,
 } from '@nereid/protocol';
 import { timeText } from './time-text.ts';
 
@@ -74,11 +76,21 @@ export function errorJson({ code, message, field, reason }: ErrorInfo) {
   return { code, message, field, reason };
 }
 
-/** With data: as the data of jobs have tensors, which `replace` of a replay reads too. */
+/** With data: as the data of jobs have tensors, which `replace` of a replay reads too; -0, which JSON.stringify has not, as text. */
 function tensorJson(tensor: RecordedTensor, withData: boolean): unknown {
   const { name, datatype, shape, data, digest, redacted } = tensor;
   const about = { name, datatype, shape, byte_size: data?.byteLength, digest, redacted };
-  return withData && data !== undefined ? { ...about, ...(jsonOrBase64({ ...tensor, data }) as object) } : about;
+  return withData && data !== undefined ? { ...about, ...dataJson({ ...tensor, data }) } : about;
+}
+
+function dataJson(tensor: Tensor): object {
+  const { name, datatype, shape, data } = tensor;
+  // What an imported file claims to be elements need not be.
+  if (datatype !== 'BYTES' && data.byteLength % ELEMENT_ARRAYS[datatype].BYTES_PER_ELEMENT !== 0)
+    return { name, datatype, shape, b64: Buffer.from(data).toString('base64') };
+  const json = jsonOrBase64(tensor) as { readonly data?: readonly unknown[] };
+  const isFloat = datatype === 'FP32' || datatype === 'FP64';
+  return isFloat ? { ...json, data: json.data?.map((value) => (Object.is(value, -0) ? '-0.0' : value)) } : json;
 }
 
 function parametersJson(parameters: Parameters): unknown {

@@ -136,6 +136,7 @@ describe('a journal file', () => {
 describe('refused is', () => {
   const large = sampleTensor('LARGE', 16_384);
   const two = [stepFrame(0), stepFrame(1)];
+  const timed = encodeStepFrame({ ...SAMPLE_STEP, step: 0, receivedMs: 12_345 });
   const line = fileOf(0, []).toString('latin1').split('\n')[0];
   const changed = (from: string, to: string) =>
     Buffer.from(fileOf(2, two).toString('latin1').replace(from, to), 'latin1');
@@ -154,6 +155,21 @@ describe('refused is', () => {
     ],
     ['a header without its model', changed('"model":"m",', ''), "'model' of its header must be a text"],
     ['a header with half a step', changed('"steps":2', '"steps":2.5'), "'steps' of its header must be a whole number"],
+    ...['""', '"\\ud800"', JSON.stringify('é'.repeat(128))].map((name): [string, Uint8Array, string] => [
+      `the model ${name}`,
+      changed('"model":"m"', `"model":${name}`),
+      "'model' of its header must be a name of 1 to 255 bytes",
+    ]),
+    [
+      'a time that is none',
+      changed('"started_ms":1', '"started_ms":1e999'),
+      "'started_ms' of its header must be a number",
+    ],
+    [
+      'a number in a step that is none',
+      fileOf(1, [Buffer.from(timed.toString('latin1').replace('12345', '1e999'), 'latin1')]),
+      "frame 0: broken frame of a journal: its 'receivedMs' must be a number",
+    ],
     ['an unknown state', changed('"ended"', '"done"'), "'state' of its header must be open or ended or"],
     ['a sequence without its id', changed('"request"', '"sequence"'), "'sequence_id' of its header must be a text, or"],
     [

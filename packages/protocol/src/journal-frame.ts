@@ -218,7 +218,8 @@ function text(head: Head, name: string): string {
 
 function number(head: Head, name: string): number {
   const value = head[name];
-  return typeof value === 'number' ? value : missing(name, 'a number');
+  // JSON has infinities, too: 1e999.
+  return Number.isFinite(value) ? (value as number) : missing(name, 'a number');
 }
 
 function count(head: Head, name: string): number {

@@ -6,6 +6,7 @@ const FORMAT = 'nereid-journal';
 /** Written into every file; files of this version are read. */
 const VERSION = 1;
 const KINDS: readonly RecordingKind[] = ['sequence', 'request'];
+const NAME_BYTES_MAX = 255;
 const UINT64 = /^[0-9]{1,20}$/;
 
 /** A line without its end. */
@@ -44,7 +45,7 @@ export function decodeJournalHeader(line: string): Recording {
   }
   return {
     id: text(header, 'id'),
-    model: text(header, 'model'),
+    model: modelName(header),
     version: text(header, 'version_of_model'),
     kind: oneOf(header, 'kind', KINDS),
     correlationId: header.kind === 'request' ? 0n : sequenceId(header.sequence_id),
@@ -97,9 +98,17 @@ function text(header: Header, name: string): string {
   return typeof value === 'string' ? value : wrong(name, 'a text');
 }
 
+/** Of a folder's name: it stands in ids, keys and paths. */
+function modelName(header: Header): string {
+  const name = text(header, 'model');
+  const isName = name !== '' && Buffer.byteLength(name) <= NAME_BYTES_MAX && !/\p{Surrogate}/u.test(name);
+  return isName ? name : wrong('model', `a name of 1 to ${NAME_BYTES_MAX} bytes`);
+}
+
 function number(header: Header, name: string): number {
   const value = header[name];
-  return typeof value === 'number' ? value : wrong(name, 'a number');
+  // JSON has infinities, too: 1e999.
+  return Number.isFinite(value) ? (value as number) : wrong(name, 'a number');
 }
 
 function count(header: Header, name: string): number {

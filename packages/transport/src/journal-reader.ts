@@ -15,6 +15,12 @@ const ANSWER_MS_MAX = 5_000;
 const PAGE_BYTES = 4_194_304;
 const PAGE_STEPS_MAX = 512;
 
+/** `<began>~<name>`: Redis takes nothing else for a score. */
+function isPlace(after: string): boolean {
+  const [began = '', name] = after.split('~');
+  return name !== undefined && began.trim() !== '' && Number.isFinite(Number(began));
+}
+
 export interface JournalReaderParts {
   readonly connector: RedisConnector;
   readonly keys: RedisKeys;
@@ -83,6 +89,10 @@ export function createJournalReader(parts: JournalReaderParts): JournalReader & 
       return names.filter((_, index) => kept[index]).sort();
     },
     async list({ model, limit, after }) {
+      if (after !== '' && !isPlace(after))
+        throw new NereidError('INVALID_ARG', `after '${after}' is not the 'next' of an earlier list`, {
+          field: 'after',
+        });
       const page = await ask(() => readPage(client, keys.journal(model), limit, after));
       const found = await Promise.all(page.map(({ name }) => read({ model, name })));
       for (const [index, { name }] of page.entries()) {

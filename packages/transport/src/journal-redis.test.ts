@@ -168,6 +168,13 @@ describe('the recordings of a model', () => {
     expect(seen.flat().slice(3)).toEqual(['m~e', 'm~d', 'm~c', 'm~b', 'm~a']);
   });
 
+  test.each(['x', '1', 'x~a', '~a', 'inf~a'])('are not listed behind %s, which is no place', async (after) => {
+    await expect(store().list({ model: 'm', limit: 2, after })).rejects.toMatchObject({
+      code: 'INVALID_ARG',
+      field: 'after',
+    });
+  });
+
   test('beyond their number or their bytes go, the oldest first', async () => {
     const journal = store({ recordings: 3 });
     for (const session of ['a', 'b', 'c', 'd']) await journal.append(stepsOf(session, 0, 1));

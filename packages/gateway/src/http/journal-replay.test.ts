@@ -241,6 +241,8 @@ it.each<[string, unknown, number, string]>([
   ['no object', [1], 400, 'body'],
   ['a replacement without inputs', { replace: { step: 1 } }, 400, 'replace'],
   ['a replaced step that is not run', { until: 2, replace: { step: 2, inputs: [tensor] } }, 400, 'replace.step'],
+  ['an input twice', { replace: { step: 1, inputs: [tensor, tensor] } }, 400, 'replace.inputs'],
+  ['a replacement with more', { replace: { step: 1, inputs: [tensor], input: [] } }, 400, 'replace'],
   ['an input of no name', { replace: { step: 1, inputs: [{ ...tensor, name: 'X' }] } }, 400, 'replace.inputs'],
   [
     'an input of other data',

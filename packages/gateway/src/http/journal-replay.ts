@@ -180,11 +180,14 @@ function flagOf(name: string, value: unknown): boolean {
 
 function replacement(value: unknown, model: string, limits: RequestLimits): Replacement | undefined {
   if (value === undefined) return undefined;
-  const { step, inputs } = isJsonObject(value) ? value : {};
+  const { step, inputs, ...others } = isJsonObject(value) ? value : {};
   const number = wholeOf('replace.step', step);
-  if (number === undefined || !Array.isArray(inputs))
+  if (number === undefined || !Array.isArray(inputs) || Object.keys(others).length > 0)
     throw wrong('replace', 'replace must be {step, inputs: [{name, datatype, shape, data}]}');
-  return { step: number, inputs: decoded(inputs, model, limits) };
+  const tensors = decoded(inputs, model, limits);
+  const twice = tensors.find(({ name }, at) => tensors.findIndex((other) => other.name === name) < at);
+  if (twice !== undefined) throw wrong('replace.inputs', `input '${twice.name}' is there twice`);
+  return { step: number, inputs: tensors };
 }
 
 /** By the reader of jobs, whose form is what `data=true` shows. */

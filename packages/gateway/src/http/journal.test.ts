@@ -15,6 +15,8 @@ import { journalFixture } from './journal-fixture.ts';
 const PATH = '/nereid/v1/journal';
 const MODELS = [modelRecord(identity('m', 'INT32', '-1', 'max_batch_size: 1 sequence_batching { }'))];
 
+const bytesOf = (values: readonly number[]) => new Uint8Array(Float32Array.from(values).buffer);
+
 let store: MemoryJournal;
 let http: HttpFixture['http'];
 
@@ -155,6 +157,21 @@ describe('a recording', () => {
       hidden,
     ]);
     expect(body.steps[0].answers).toEqual([{ error: { code: 'INTERNAL', message: 'it broke' } }, { outputs: [apart] }]);
+  });
+
+  it('has data that JSON has no numbers for, or that are none, in a form that is the same when it comes back', async () => {
+    const zeros = { name: 'ZEROS', datatype: 'FP32', shape: [3], data: bytesOf([-0, 0, Number.NaN]) } as const;
+    const odd = { name: 'ODD', datatype: 'INT32', shape: [1], data: Uint8Array.of(1, 2, 3) } as const;
+    const steps = [recordedStep(0, { request: { inputs: [zeros, odd] } })];
+    store.add(recordingOf(ID, steps), steps);
+    const { status, body } = await call('GET', `/${ID}?data=true`);
+    expect([status, body.steps[0].inputs]).toEqual([
+      200,
+      [
+        { name: 'ZEROS', datatype: 'FP32', shape: [3], byte_size: 12, data: ['-0.0', 0, 'NaN'] },
+        { name: 'ODD', datatype: 'INT32', shape: [1], byte_size: 3, b64: 'AQID' },
+      ],
+    ]);
   });
 
   it('is shown in several answers where its data are large', async () => {
