@@ -2,6 +2,7 @@ import type { ModelRecord } from '@nereid/config';
 import {
   type ErrorInfo,
   type InferMessage,
+  isRefused,
   isWholeOutcome,
   type ResponseMessage,
   type RunningMessage,
@@ -49,7 +50,8 @@ const CANCEL_AGAIN_MS = 1_000;
  * A stream has *begun* with its first chunk. Before that it is a request like any other, sent again
  * until something comes; from then on it keeps to that execution and is not sent again. It ends with
  * the chunk that is the last, or is *broken*: by a gap, by a reader who does not keep up, by
- * `stream_quiet_ms` without a chunk and without its owner's word that the execution runs. Whatever
+ * `stream_quiet_ms` without a chunk and without its owner's word that the execution runs; where no message is lost, by its
+ * owner's word that it has ended instead. Whatever
  * runs for nobody is cancelled, once more for each `resend_ms` that it goes on sending.
  */
 export interface Streams {
@@ -105,6 +107,10 @@ export function createStreams(parts: StreamsParts): Streams {
     chunk(request, stream, message) {
       const { model } = message;
       const verdict = chunkVerdict(stream, message);
+      // Its owner says that it has ended. Where no message is lost nothing else will, and no other run of it is refused.
+      if (verdict === 'drop' && isRefused(message) && !Number.isFinite(times.stream_quiet_ms)) {
+        return pending.settle(message.id, message.outcome);
+      }
       if (verdict === 'gap') breakOff(request, streamBroken(model, 'a part of it was lost'));
       if (verdict !== 'take') return false;
       const { outcome } = message;

@@ -1,7 +1,7 @@
 import type { StreamedAnswer } from '@nereid/caller';
 import type { InferRequest, Outcome, ResponseMessage, Tensor } from '@nereid/protocol';
 import { REQUEST_DEFAULTS } from '@nereid/protocol';
-import { timing } from '@nereid/transport';
+import { type Timing, timing } from '@nereid/transport';
 import { describe, expect, test } from 'vitest';
 import { type GatewayFixture, gatewayFixture, identity, modelRecord } from './gateway-fixture.ts';
 
@@ -40,8 +40,8 @@ interface Parts extends GatewayFixture {
   cancels(): readonly string[];
 }
 
-async function streamingGateway(limits = {}): Promise<Parts> {
-  const fixture = await gatewayFixture({ timing: timing(), models: [STREAM], limits });
+async function streamingGateway(limits = {}, times: Timing | null = timing()): Promise<Parts> {
+  const fixture = await gatewayFixture({ ...(times === null ? {} : { timing: times }), models: [STREAM], limits });
   const pass = async (ms: number) => {
     fixture.clock.advanceUs(ms * 1000);
     for (let turn = 0; turn < 8; turn++) await Promise.resolve();
@@ -186,6 +186,19 @@ describe('R27: a stream at its gateway', () => {
     const outcome: Outcome = { ok: false, error: { code: 'UNAVAILABLE', message: 'full' } };
     await gateway.chunk(0, 0, { outcome, last: true, execution: 'co-1/refused' });
     expect(got).toEqual([['last', 'UNAVAILABLE']]);
+  });
+
+  test.each([
+    ['drops a refusal where another run of it may be meant', timing(), [[10], [11]]],
+    ['ends with a refusal where no message is lost', null, [[10], ['last', 'UNAVAILABLE']]],
+  ])('one that has begun %s', async (_, times, expected) => {
+    const gateway = await streamingGateway({}, times);
+    const got = gateway.ask();
+    await gateway.chunk(0, 10);
+    const outcome: Outcome = { ok: false, error: { code: 'UNAVAILABLE', message: 'lost' } };
+    await gateway.chunk(0, 0, { outcome, last: true, execution: 'co-1/refused' });
+    await gateway.chunk(1, 11);
+    expect(got).toEqual(expected);
   });
 
   test('where one answer is waited for, a chunk that is not the last ends the wait with an error', async () => {
