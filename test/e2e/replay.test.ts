@@ -153,7 +153,7 @@ function verdict(output: string): object {
   };
 }
 
-describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)', () => {
+describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)', { timeout: TEST_MS }, () => {
   let folder: ModelFolder;
   let out: string;
   const sound = longSound();
