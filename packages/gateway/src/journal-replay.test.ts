@@ -79,7 +79,10 @@ const output = (value: number) => echo({ inputs: [int32('INPUT', value)] } as un
 
 describe('a replay', () => {
   it('runs the steps as a sequence of its own, which shows the recorded id, and compares each', async () => {
-    const steps = STEPS.map((step) => ({ ...step, request: { ...step.request, sequenceStep: step.step } }));
+    const steps = STEPS.map((step) => ({
+      ...step,
+      request: { ...step.request, sequenceStep: step.step, timeoutUs: 5_000n },
+    }));
     const { run, events, sent, evicted } = world(steps);
     expect(await run()).toEqual({
       ...{ type: 'end', result: 'equal', steps: 4, compared: 4, session: 'gw-1:1' },
@@ -88,7 +91,14 @@ describe('a replay', () => {
     expect(events.slice(0, 4)).toEqual(
       [0, 1, 2, 3].map((step) => ({ type: 'step', step, tookMs: 1, difference: undefined })),
     );
-    const flags = { modelName: 'm', modelVersion: '1', correlationId: 'replay-1', shownId: 5n, journal: false };
+    const flags = {
+      modelName: 'm',
+      modelVersion: '1',
+      correlationId: 'replay-1',
+      shownId: 5n,
+      journal: false,
+      timeoutUs: 0n,
+    };
     expect(sent).toMatchObject([
       { ...flags, sequenceStart: true, sequenceEnd: false },
       { ...flags, sequenceStart: false, inputs: [int32('INPUT', 1)] },

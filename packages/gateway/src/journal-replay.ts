@@ -209,7 +209,7 @@ function requestOf(plan: ReplayPlan, { step, request }: RecordedStep): Result<In
     else return { ok: false, error: withoutData(name, step, redacted === true) };
   }
   const { recording, version, record } = plan;
-  const { id, correlationId, sequenceStart, sequenceEnd, priority, timeoutUs, parameters, requestedOutputs } = request;
+  const { id, correlationId, sequenceStart, sequenceEnd, priority, parameters, requestedOutputs } = request;
   const isStep = recording.kind === 'sequence' && correlationId !== 0n && correlationId !== '';
   // Its own number (`nereid_step`) is left out: steps that took no effect are, too.
   const value: InferRequest = {
@@ -221,7 +221,8 @@ function requestOf(plan: ReplayPlan, { step, request }: RecordedStep): Result<In
     sequenceStart,
     sequenceEnd,
     priority,
-    timeoutUs,
+    // Its time-out in the queue was for that load; it may have been in time since others filled its batch.
+    timeoutUs: 0n,
     journal: record,
     parameters,
     inputs,

@@ -85,7 +85,7 @@ export type RecordingKind = 'sequence' | 'request';
 
 /** A recording without its steps. */
 export interface Recording {
-  /** `<model>~<session>`, the model's name encoded; never used twice. */
+  /** `<model>~<session>`, the model's name encoded. Only a sequence of jobs may have one again, once BullMQ counts its jobs anew. */
   readonly id: string;
   readonly model: string;
   /** Of its last step. */
