@@ -3,6 +3,9 @@ import { existsSync, openSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { printable } from './printable.ts';
+import { recordingText } from './recording-text.ts';
+import { RECORDING } from './replay-fixture.ts';
+import { renderTable } from './table.ts';
 
 it.each([
   ['a\nb\tc é …', 'a\nb\tc é …'],
@@ -10,6 +13,12 @@ it.each([
   ['\r\u001b[Kstep 3\r\u001b[K', '\r\u001b[Kstep 3\\u000d\\u001b[K'],
 ])('a terminal gets no commands from what is printed: %j', (text, shown) => {
   expect(printable(text)).toBe(shown);
+});
+
+it('an id with line ends makes no lines of its own', () => {
+  expect(renderTable(['Id', 'Of'], [['a\nb', 'c']]).split('\n')[3]).toBe('| a\\nb | c  |');
+  const recording = { ...RECORDING, sequence_id: '5\nstate      ended' };
+  expect(recordingText(recording)).toContain('sequence   5\\nstate      ended\n');
 });
 
 it('JSON stays what it is', () => {

@@ -6,6 +6,11 @@ const UNPRINTED = new RegExp(
   'g',
 );
 
+/** With its line ends told: else an id could go on as another line of a table. */
+export function inOneLine(text: string): string {
+  return text.replaceAll('\n', '\\n');
+}
+
 /** The text with what a terminal would obey as JSON escapes: ids, names and errors are what any client has sent. */
 export function printable(text: string): string {
   return text.replace(UNPRINTED, (found) =>

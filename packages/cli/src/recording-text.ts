@@ -1,6 +1,7 @@
 /** Recordings and their steps in words. */
 import { bf16ToFp32, fp16ToFp32 } from '@nereid/protocol';
 import { numberText } from './difference-text.ts';
+import { inOneLine } from './printable.ts';
 import type { AnswerJson, RecordingJson, StepJson, TensorJson } from './recording-json.ts';
 
 export const STEPS_HEAD = ['Step', 'Flags', 'At', 'Version', 'Where', 'Batch', 'Run', 'Effect', 'Answer'];
@@ -203,5 +204,5 @@ function elementText(value: unknown, isShort: boolean): string {
 
 function table(lines: readonly (readonly [string, string])[], indent = ''): string {
   const width = Math.max(...lines.map(([name]) => name.length));
-  return lines.map(([name, text]) => `${indent}${name.padEnd(width)}  ${text}`).join('\n');
+  return lines.map(([name, text]) => `${indent}${name.padEnd(width)}  ${inOneLine(text)}`).join('\n');
 }

@@ -70,6 +70,11 @@ describe('nereid replay run', () => {
   it.each<[string, Answer, string]>([
     ['the server refuses it', [404, { error: 'no version 9' }], 'no version 9'],
     ['it fails', [200, step(0) + end({ result: 'failed', error: { code: 'INTERNAL', message: 'x' } })], 'INTERNAL: x'],
+    [
+      'it fails at a step',
+      [200, end({ result: 'failed', error: { code: 'INVALID_ARG', reason: 'sequence_lost', message: 'x', step: 3 } })],
+      'could not run: step 3: INVALID_ARG (sequence_lost): x',
+    ],
     ['nobody answers', new Error('refused'), `no server answers at ${SERVER}`],
     ['the connection breaks', { broken: [step(0)] }, 'the connection broke off after 1 steps: reset'],
     ['the answer ends too early', [200, step(0) + step(1)], 'the server ended it after 2 steps'],

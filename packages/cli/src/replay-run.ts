@@ -37,12 +37,20 @@ interface StepLine {
   readonly equal?: boolean;
 }
 
+interface FailureJson {
+  readonly code?: string;
+  readonly reason?: string;
+  readonly message?: string;
+  /** That could not be run. */
+  readonly step?: number;
+}
+
 interface VerdictLine {
   readonly result: 'equal' | 'differs' | 'failed';
   readonly steps: number;
   readonly compared: number;
   readonly first_difference?: DifferenceJson;
-  readonly error?: string | { readonly code?: string; readonly message?: string };
+  readonly error?: string | FailureJson;
   /** Of the run itself, where it was recorded. */
   readonly recording?: string;
   readonly config_changed?: boolean;
@@ -115,8 +123,11 @@ export function differsText(first: DifferenceJson | undefined): string {
 
 function errorText(error: VerdictLine['error']): string {
   if (typeof error === 'string') return error;
-  const { code, message } = error ?? {};
-  return [code, message].filter((part) => part !== undefined).join(': ');
+  const { code, reason, message, step } = error ?? {};
+  const kind = reason === undefined ? code : `${code} (${reason})`;
+  return [step === undefined ? undefined : `step ${step}`, kind, message]
+    .filter((part) => part !== undefined)
+    .join(': ');
 }
 
 type Body = { readonly ok: true; readonly text: string } | { readonly ok: false; readonly text: string };

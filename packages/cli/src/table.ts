@@ -1,3 +1,5 @@
+import { inOneLine } from './printable.ts';
+
 /** A longer text of the last column goes on in the next line of its cell. */
 const LAST_COLUMN_WIDTH_MAX = 96;
 
@@ -25,7 +27,7 @@ export function renderTable(head: readonly string[], rows: readonly (readonly st
     head,
     ...rows.flatMap((row) =>
       wrapCell(row.at(-1) ?? '', LAST_COLUMN_WIDTH_MAX).map((text, index) => [
-        ...row.slice(0, -1).map((cell) => (index === 0 ? cell : '')),
+        ...row.slice(0, -1).map((cell) => (index === 0 ? inOneLine(cell) : '')),
         text,
       ]),
     ),

@@ -170,6 +170,13 @@ describe('refused is', () => {
       fileOf(1, [Buffer.from(timed.toString('latin1').replace('12345', '1e999'), 'latin1')]),
       "frame 0: broken frame of a journal: its 'receivedMs' must be a number",
     ],
+    [
+      'a number of more than 64 bits in a step',
+      fileOf(1, [
+        Buffer.from(timed.toString('latin1').replace('18446744073709551615', '18446744073709551616'), 'latin1'),
+      ]),
+      'must be an integer of 64 bits',
+    ],
     ['an unknown state', changed('"ended"', '"done"'), "'state' of its header must be open or ended or"],
     ['a sequence without its id', changed('"request"', '"sequence"'), "'sequence_id' of its header must be a text, or"],
     [

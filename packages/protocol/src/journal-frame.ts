@@ -229,7 +229,13 @@ function count(head: Head, name: string): number {
 
 function long(head: Head, name: string): bigint {
   const value = head[name];
-  return typeof value === 'string' && /^-?[0-9]{1,20}$/.test(value) ? BigInt(value) : missing(name, 'an integer');
+  const read = typeof value === 'string' && /^-?[0-9]{1,20}$/.test(value) ? BigInt(value) : undefined;
+  return read !== undefined && has64Bits(read) ? read : missing(name, 'an integer of 64 bits');
+}
+
+/** Signed or unsigned: no message holds more. */
+function has64Bits(value: bigint): boolean {
+  return value === BigInt.asUintN(64, value) || value === BigInt.asIntN(64, value);
 }
 
 function list(head: Head, name: string): readonly unknown[] {

@@ -89,8 +89,9 @@ function parsed(line: string): Header {
 function sequenceId(value: unknown): bigint | string {
   if (typeof value === 'string') return value;
   const { uint64 } = (value ?? {}) as { readonly uint64?: unknown };
-  if (typeof uint64 === 'string' && UINT64.test(uint64)) return BigInt(uint64);
-  return wrong('sequence_id', 'a text, or an object with the text of an integer as uint64');
+  const read = typeof uint64 === 'string' && UINT64.test(uint64) ? BigInt(uint64) : undefined;
+  if (read !== undefined && BigInt.asUintN(64, read) === read) return read;
+  return wrong('sequence_id', 'a text, or an object with the text of an integer of 64 bits as uint64');
 }
 
 function text(header: Header, name: string): string {
