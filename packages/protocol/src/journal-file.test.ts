@@ -177,6 +177,12 @@ describe('refused is', () => {
       ]),
       'must be an integer of 64 bits',
     ],
+    ['a time without a date', changed('"last_ms":1', '"last_ms":1e17'), "'last_ms' of its header must be a time"],
+    [
+      'a time without a date in a step',
+      fileOf(1, [Buffer.from(timed.toString('latin1').replace('12345', '99e99'), 'latin1')]),
+      "its 'receivedMs' must be a time",
+    ],
     ['an unknown state', changed('"ended"', '"done"'), "'state' of its header must be open or ended or"],
     ['a sequence without its id', changed('"request"', '"sequence"'), "'sequence_id' of its header must be a text, or"],
     [

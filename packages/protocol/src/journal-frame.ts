@@ -8,7 +8,7 @@ import { ERROR_TABLE, type ErrorInfo, NereidError } from './error.ts';
 import type { Parameters, ParameterValue } from './infer.ts';
 import { stepHead } from './journal-head.ts';
 import type { BatchTiming } from './message.ts';
-import { FRAME_HEADER_BYTES_MAX } from './protocol-limits.ts';
+import { FRAME_HEADER_BYTES_MAX, WALL_MS_MAX } from './protocol-limits.ts';
 import type { RecordedAnswer, RecordedRequest, RecordedStep, RecordedTensor, StepEffect } from './recorded.ts';
 
 const MAGIC = 'Nj';
@@ -122,7 +122,7 @@ function stepOf(head: Head, cursor: Cursor): RecordedStep {
     instance: number(head, 'instance'),
     slot: number(head, 'slot'),
     batchSize: count(head, 'batchSize'),
-    receivedMs: number(head, 'receivedMs'),
+    receivedMs: time(head, 'receivedMs'),
     timing: timingOf(object(head.timing)),
     effect,
     answers: list(head, 'answers').map((answer) => answerOf(object(answer), cursor)),
@@ -220,6 +220,11 @@ function number(head: Head, name: string): number {
   const value = head[name];
   // JSON has infinities, too: 1e999.
   return Number.isFinite(value) ? (value as number) : missing(name, 'a number');
+}
+
+function time(head: Head, name: string): number {
+  const value = number(head, name);
+  return Math.abs(value) <= WALL_MS_MAX ? value : missing(name, 'a time');
 }
 
 function count(head: Head, name: string): number {

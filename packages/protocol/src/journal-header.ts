@@ -1,5 +1,6 @@
 /** The first line of a journal file: JSON that says what was recorded (docs/replay-files.md). */
 import { NereidError } from './error.ts';
+import { WALL_MS_MAX } from './protocol-limits.ts';
 import { RECORDING_STATES, type Recording, type RecordingKind } from './recorded.ts';
 
 const FORMAT = 'nereid-journal';
@@ -53,8 +54,8 @@ export function decodeJournalHeader(line: string): Recording {
     state: oneOf(header, 'state', RECORDING_STATES),
     steps: count(header, 'steps'),
     bytes: count(header, 'bytes'),
-    startedMs: number(header, 'started_ms'),
-    lastMs: number(header, 'last_ms'),
+    startedMs: time(header, 'started_ms'),
+    lastMs: time(header, 'last_ms'),
     worker: text(header, 'worker'),
     configSha256: text(header, 'config_sha256'),
     contentHash: text(header, 'content_hash'),
@@ -110,6 +111,11 @@ function number(header: Header, name: string): number {
   const value = header[name];
   // JSON has infinities, too: 1e999.
   return Number.isFinite(value) ? (value as number) : wrong(name, 'a number');
+}
+
+function time(header: Header, name: string): number {
+  const value = number(header, name);
+  return Math.abs(value) <= WALL_MS_MAX ? value : wrong(name, 'a time');
 }
 
 function count(header: Header, name: string): number {

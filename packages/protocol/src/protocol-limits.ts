@@ -33,3 +33,6 @@ export interface GrpcRequestLimits {
   /** Bytes of one input that came in typed contents, in its binary form. */
   readonly bytes_max: number;
 }
+
+/** The last and, negative, the first millisecond of which JavaScript knows the date. */
+export const WALL_MS_MAX = 8.64e15;
