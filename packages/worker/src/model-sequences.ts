@@ -32,7 +32,7 @@ interface Held extends StepSlots {
 
 const NOTHING = {};
 
-/** `reviewed`: told when sessions may have ended. */
+/** `reviewed`: told when sessions have ended. */
 export function createModelSequences(
   model: string,
   clock: Clock,
@@ -41,6 +41,8 @@ export function createModelSequences(
 ): ModelSequences {
   const versions = new Map<string, Held>();
   const waiting: (() => void)[] = [];
+  /** `overCount` of all versions at the last review; -1 where a version is gone with its sessions. */
+  let seenOver = 0;
 
   const anyLive = () => [...versions.values()].some(({ slots }) => slots.size > 0);
 
@@ -56,8 +58,12 @@ export function createModelSequences(
     return undefined;
   };
 
+  /** Comes after each batch: whoever looks through thousands of sessions is told only where one is over. */
   const review = () => {
-    reviewed?.(fate);
+    let over = 0;
+    for (const { slots } of versions.values()) over += slots.overCount;
+    if (over !== seenOver) reviewed?.(fate);
+    seenOver = over;
     if (waiting.length > 0 && !anyLive()) wake();
   };
 
@@ -65,7 +71,7 @@ export function createModelSequences(
     of: (version) => versions.get(version),
     hold(version, { sequence, decoupled }) {
       if (sequence === undefined) {
-        versions.delete(version);
+        if (versions.delete(version)) seenOver = -1;
         return;
       }
       const slots = versions.get(version)?.slots ?? createSessionSlots(model, limits);

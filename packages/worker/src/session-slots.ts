@@ -77,6 +77,8 @@ export interface SessionSlots {
   /** Sessions that live. */
   readonly live: Iterable<string>;
   readonly size: number;
+  /** Sessions that lived and no longer do, so far. */
+  readonly overCount: number;
 }
 
 interface Live {
@@ -118,6 +120,7 @@ export function createSessionSlots(model: string, limits: KeptAnswersLimits): Se
   const lows = createSenderLows();
   const ended = createEndedSessions(lows.passed);
   const kept = createKeptAnswers(limits);
+  let overCount = 0;
 
   const leavePlace = (live: Live) => {
     const place = placeName(live);
@@ -127,6 +130,7 @@ export function createSessionSlots(model: string, limits: KeptAnswersLimits): Se
   const forget = (live: Live) => {
     leavePlace(live);
     sessions.delete(live.session);
+    overCount++;
   };
 
   const end = (live: Live, lost: boolean, nowUs: number) => {
@@ -282,6 +286,7 @@ export function createSessionSlots(model: string, limits: KeptAnswersLimits): Se
     },
     drop() {
       for (const live of sessions.values()) live.answers.clear();
+      overCount += sessions.size;
       sessions.clear();
       places.clear();
       ended.clear();
@@ -304,6 +309,9 @@ export function createSessionSlots(model: string, limits: KeptAnswersLimits): Se
     live: { [Symbol.iterator]: () => sessions.keys() },
     get size() {
       return sessions.size;
+    },
+    get overCount() {
+      return overCount;
     },
   };
 }
