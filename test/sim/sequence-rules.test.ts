@@ -95,14 +95,14 @@ const BACKSTOPS: readonly BackstopRule[] = [
   { off: 'R15', course: sequences(mix('storm', ['blip', 'pause'], ['gateway', 'coordinator'])) },
   {
     off: 'R16',
-    first: 32,
+    first: 37,
     course: sequences(mix('storm', ['blip'], ['gateway']), { clients: ['pipelined'], network: SLOW_NETWORK }),
   },
   { off: 'R20', course: sequences(mix('storm', ['blip'], ['gateway'])) },
   { off: 'R38', course: sequences(mix('storm', ['leave'], ['worker'])) },
   {
     off: 'low',
-    first: 6,
+    first: 11,
     course: sequences(mix('storm', ['blip', 'pause'], ['gateway', 'coordinator']), { network: SLOW_NETWORK }),
   },
 ];
