@@ -14,11 +14,10 @@ import type { LargeTensors, Mailbox } from '@nereid/transport';
 import { type AnsweredBatch, answerAddress, isWhole, sendAnswers, sendBack, type WholeEntry } from './batch-answers.ts';
 import { entryEnd } from './entry-end.ts';
 import { createHostedModel, type HostedModel, type HostedModelOptions, type RunningBatch } from './hosted-model.ts';
-import type { HostedVersion, HostingLimits } from './hosted-version.ts';
+import type { HostingLimits } from './hosted-version.ts';
 import { type BatchSettlement, failBatch, type InstanceBatch } from './instance-batch.ts';
 import { createKeptOutputs } from './kept-outputs.ts';
 import { createKeptTensors } from './kept-tensors.ts';
-import type { RecordedBatch } from './recorder.ts';
 import { sharedNowNs } from './shared-now.ts';
 import { createStepBatch } from './step-batch.ts';
 import { createStreamAnswers, runningStreams } from './stream-answers.ts';
@@ -61,7 +60,7 @@ const NONE: readonly DoneEntry[] = [];
 
 /** `mailbox` is asked for late, at each send: it is opened with this loop's `receive`, and may be replaced. */
 export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mailbox): WorkerLoop {
-  const { clock, limits, largeTensors } = options;
+  const { clock, limits, largeTensors, recorder } = options;
   const models = new Map<string, HostedModel>();
   const keptTensors = createKeptTensors({
     clock,
@@ -118,12 +117,6 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     for (const model of models.values()) if (model.fence !== null) describe(model, model.fence.owner, 0);
   };
 
-  /** Undefined where nothing of the batch is recorded. */
-  const beginRecord = (batch: Omit<RecordedBatch, 'worker' | 'source'>, hosted: HostedVersion | undefined) =>
-    hosted === undefined || batch.entries.length === 0
-      ? undefined
-      : options.recorder?.begin({ ...batch, worker: mailbox().id, source: hosted.source });
-
   /** The batch is held until the journal has it. */
   const concludeAfter = (
     written: Promise<void>,
@@ -168,11 +161,25 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
           });
     const { entries, leftOut } = steps ?? sortEntries(model.running, message.entries);
     const source = { message, entries, signature, execution, owner, steps, kept };
-    const record = beginRecord({ message, entries, receivedNs, sequences: steps !== undefined }, hosted);
-    const undelivered = ({ id }: ExecuteEntry) => cancel(model, id);
+    const record =
+      hosted !== undefined && recorder?.mayRecord(hosted.source, entries) === true
+        ? recorder.begin({
+            message,
+            entries,
+            receivedNs,
+            sequences: steps !== undefined,
+            worker: mailbox().id,
+            source: hosted.source,
+          })
+        : undefined;
     const streams =
       signature?.decoupled === true
-        ? createStreamAnswers({ mailbox, batch: source, undelivered, recorded: record?.sent })
+        ? createStreamAnswers({
+            mailbox,
+            batch: source,
+            undelivered: ({ id }) => cancel(model, id),
+            recorded: record?.sent,
+          })
         : undefined;
     const answered: AnsweredBatch = { ...source, leftOut, streams };
     const finish = (settlement: BatchSettlement | null, cancelled?: ReadonlySet<number>) => {
@@ -281,7 +288,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       offer();
       await Promise.all([...models.values()].map((model) => model.stop()));
       await Promise.all(concluding);
-      await options.recorder?.marked();
+      await recorder?.marked();
       // Steps that follow elsewhere want what it has; their callers drop it, or renew it no more.
       await keptTensors.whenEmpty();
     },

@@ -68,6 +68,8 @@ export interface BatchRecord {
 }
 
 export interface Recorder {
+  /** False where nothing of such a batch is recorded, told in no time. */
+  mayRecord(source: VersionSource, entries: readonly WholeEntry[]): boolean;
   /** Undefined where nothing of the batch is recorded. */
   begin(batch: RecordedBatch): BatchRecord | undefined;
   /** Something may have ended: marks the recordings of the model's sequences that are over without a last step. */
@@ -143,6 +145,11 @@ export function createRecorder({ journal, config, clock }: RecorderOptions): Rec
   };
 
   return {
+    mayRecord(source, entries) {
+      if ((factsOf(source).rule.share ?? config.share) > 0 || sessions.size > 0) return true;
+      for (const { request } of entries) if (request.journal === true) return true;
+      return false;
+    },
     begin(given) {
       const { message, source, entries } = given;
       const { model } = message;
