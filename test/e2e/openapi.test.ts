@@ -50,7 +50,8 @@ describe.each(MODES)('in mode %s', (mode) => {
     let sent = 0;
     for (const [path, { post }] of Object.entries(document.paths)) {
       const example = post?.requestBody?.content['application/json']?.example;
-      if (post === undefined || example === undefined) continue;
+      // What is named in a path would have to be there.
+      if (post === undefined || example === undefined || path.includes('{')) continue;
       const response = await fetch(served.http + path, { method: 'POST', body: JSON.stringify(example) });
       const text = await response.text();
       if (post.responses[response.status] === undefined) wrong.push(`${path}: ${response.status} ${text}`);
