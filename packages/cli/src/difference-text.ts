@@ -1,22 +1,8 @@
 /** Where a replay differs from its recording, in words. */
-
-/** As the answers to replay and diff tell it. */
-export interface DifferenceJson {
-  readonly step: number;
-  readonly kind: string;
-  /** Position of the answer, where the step has several. */
-  readonly answer?: number;
-  readonly output?: string;
-  readonly index?: readonly number[];
-  readonly recorded: unknown;
-  readonly replayed: unknown;
-  readonly differing?: number;
-  readonly elements?: number;
-  readonly largest?: number | string;
-}
+import type { StepDifference } from '@nereid/protocol';
 
 /** `step 412, output output [0,0]: recorded 0.0123, replayed 0.0125 (3 of 512 elements differ, by 0.0002 at most)`. */
-export function differenceText(difference: DifferenceJson): string {
+export function differenceText(difference: StepDifference): string {
   const { step, kind, answer, output, index = [], recorded, replayed, differing, elements, largest } = difference;
   const place = [
     `step ${step}`,

@@ -1,5 +1,5 @@
+import type { RecordingJson, StepJson } from '@nereid/protocol';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
-import type { RecordingJson, StepJson } from './recording-json.ts';
 import { recordingText, STEPS_HEAD, stepRow, stepText } from './recording-text.ts';
 import { type RecordingOptions, recordingPath } from './recordings.ts';
 import { type CallHost, callServer } from './server-call.ts';

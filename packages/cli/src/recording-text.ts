@@ -1,8 +1,9 @@
 /** Recordings and their steps in words. */
+
+import type { AnswerJson, RecordingJson, StepJson, TensorJson } from '@nereid/protocol';
 import { bf16ToFp32, fp16ToFp32 } from '@nereid/protocol';
 import { numberText } from './difference-text.ts';
 import { inOneLine } from './printable.ts';
-import type { AnswerJson, RecordingJson, StepJson, TensorJson } from './recording-json.ts';
 
 export const STEPS_HEAD = ['Step', 'Flags', 'At', 'Version', 'Where', 'Batch', 'Run', 'Effect', 'Answer'];
 

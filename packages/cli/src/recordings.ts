@@ -1,10 +1,10 @@
+import type { RecordingJson } from '@nereid/protocol';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
-import type { RecordingJson } from './recording-json.ts';
 import { subjectText } from './recording-text.ts';
-import { type CallHost, callServer, type ServerCall } from './server-call.ts';
+import { type CallHost, callServer, inPath, type ServerCall } from './server-call.ts';
 import { renderTable } from './table.ts';
 
-const PATH = '/nereid/v1/journal';
+export const RECORDINGS_PATH = '/nereid/v1/journal';
 /** Of one question; there is one after another until enough are told. */
 const PAGE_MAX = 100;
 const HEAD = ['Recording', 'Model', 'Version', 'Sequence', 'Steps', 'State', 'Started', 'Bytes'];
@@ -60,14 +60,11 @@ export async function removeRecording({ url, id }: RecordingOptions, host: CallH
 }
 
 function call(name: string, url: string): ServerCall {
-  return { command: `replay ${name}`, url, method: 'GET', path: PATH };
+  return { command: `replay ${name}`, url, method: 'GET', path: RECORDINGS_PATH };
 }
 
-export const RECORDINGS_PATH = PATH;
-
-/** An id fits into a path as it is, escapes and all; anything else is escaped. */
 export function recordingPath(id: string): string {
-  return `${PATH}/${/^[A-Za-z0-9_.~%:-]+$/.test(id) ? id : encodeURIComponent(id)}`;
+  return `${RECORDINGS_PATH}/${inPath(id)}`;
 }
 
 function row(recording: RecordingJson): readonly string[] {

@@ -1,5 +1,5 @@
+import type { StepDifference } from '@nereid/protocol';
 import { compareRecordings, type JournalFile, type Tolerance } from '@nereid/protocol';
-import type { DifferenceJson } from './difference-text.ts';
 import { type ExitCode, REPLAY_EXIT_CODE } from './exit-code.ts';
 import { openCall } from './open-call.ts';
 import { fileRecording, isFileName, serverRecording } from './recording-source.ts';
@@ -19,7 +19,7 @@ interface ComparedJson {
   readonly result: 'equal' | 'differs';
   /** Steps that were compared. */
   readonly compared: number;
-  readonly first_difference?: DifferenceJson | undefined;
+  readonly first_difference?: StepDifference | undefined;
 }
 
 /**

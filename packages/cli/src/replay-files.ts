@@ -1,9 +1,9 @@
 import { open, rename, rm, stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
+import type { RecordingJson } from '@nereid/protocol';
 import { journalTestCase } from '@nereid/protocol';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import { openCall } from './open-call.ts';
-import type { RecordingJson } from './recording-json.ts';
 import { fileStream, serverRecording } from './recording-source.ts';
 import { RECORDINGS_PATH, type RecordingOptions, recordingPath } from './recordings.ts';
 import { type CallHost, parsed } from './server-call.ts';

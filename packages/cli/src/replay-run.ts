@@ -1,4 +1,5 @@
-import { type DifferenceJson, differenceText } from './difference-text.ts';
+import type { StepDifference } from '@nereid/protocol';
+import { differenceText } from './difference-text.ts';
 import { type ExitCode, REPLAY_EXIT_CODE } from './exit-code.ts';
 import { jsonLines, openCall } from './open-call.ts';
 import { recordingPath } from './recordings.ts';
@@ -49,7 +50,7 @@ interface VerdictLine {
   readonly result: 'equal' | 'differs' | 'failed';
   readonly steps: number;
   readonly compared: number;
-  readonly first_difference?: DifferenceJson;
+  readonly first_difference?: StepDifference;
   readonly error?: string | FailureJson;
   /** Of the run itself, where it was recorded. */
   readonly recording?: string;
@@ -117,7 +118,7 @@ export function equalText(compared: number): string {
   return `equal: ${compared} ${compared === 1 ? 'step' : 'steps'} compared`;
 }
 
-export function differsText(first: DifferenceJson | undefined): string {
+export function differsText(first: StepDifference | undefined): string {
   return first === undefined ? 'differs' : `differs at ${differenceText(first)}`;
 }
 

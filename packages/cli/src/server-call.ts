@@ -65,9 +65,9 @@ export async function callServer(
   return fail(refusalOf(url, response.status, body));
 }
 
-/** A job's id, which fits into a path as it is, escapes and all; anything else is escaped. */
+/** An id of ours fits into a path as it is, escapes and all; anything else is escaped. */
 export function inPath(id: string): string {
-  return /^[A-Za-z0-9_.~%-]+$/.test(id) ? id : encodeURIComponent(id);
+  return /^[A-Za-z0-9_.~%:-]+$/.test(id) ? id : encodeURIComponent(id);
 }
 
 export function wrongUrl(url: string): string {

@@ -80,7 +80,7 @@ export function jobPath(id: string): string {
   return `/v2/jobs/${idInPath(id)}`;
 }
 
-/** Ids of jobs and references of blobs fit into a path as they are, escapes and all; anything else is escaped. */
+/** Ids of ours and references of blobs fit into a path as they are, escapes and all; anything else is escaped. */
 export function idInPath(id: string): string {
-  return /^[A-Za-z0-9_.~%-]+$/.test(id) ? id : encodeURIComponent(id);
+  return /^[A-Za-z0-9_.~%:-]+$/.test(id) ? id : encodeURIComponent(id);
 }

@@ -1,5 +1,6 @@
 import { NereidError } from './error.ts';
 import type { CallOptions, Http } from './http.ts';
+import { idInPath } from './job.ts';
 import { objectOf } from './json.ts';
 import { eachOf, unlessStatus, withQuery } from './paths.ts';
 import { type RecordedStep, type Recording, type RecordingState, recordedStepOf, recordingOf } from './recording.ts';
@@ -147,7 +148,6 @@ async function* steps(
 /** Of one question. */
 const STEPS_PAGE = 1_000;
 
-/** An id fits into a path as it is, escapes and all; anything else is escaped. */
 function recordingPath(id: string): string {
-  return `${PATH}/${/^[A-Za-z0-9_.~%:-]+$/.test(id) ? id : encodeURIComponent(id)}`;
+  return `${PATH}/${idInPath(id)}`;
 }

@@ -1,7 +1,14 @@
 /** Recordings in memory, and steps to put into them; only tests import this. */
-import { createHash } from 'node:crypto';
 import { encodeModelConfig, type ModelRecord } from '@nereid/config';
-import type { ErrorInfo, RecordedAnswer, RecordedStep, RecordedTensor, Recording, Tensor } from '@nereid/protocol';
+import {
+  type ErrorInfo,
+  type RecordedAnswer,
+  type RecordedStep,
+  type RecordedTensor,
+  type Recording,
+  sha256,
+  type Tensor,
+} from '@nereid/protocol';
 import { type JournalReader, parseRecordingId } from '@nereid/transport';
 
 export function int32(name: string, ...values: number[]): Tensor {
@@ -73,7 +80,7 @@ export function recordingOf(id: string, steps: readonly RecordedStep[], parts: P
 
 /** As the worker has it. */
 export function configSha256({ config }: ModelRecord): string {
-  return createHash('sha256').update(encodeModelConfig(config)).digest('hex');
+  return sha256(Buffer.from(encodeModelConfig(config)));
 }
 
 export interface MemoryJournal extends JournalReader {

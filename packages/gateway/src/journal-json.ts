@@ -1,5 +1,6 @@
-/** Recordings and their steps as clients see them. What is not known is absent: JSON leaves undefined members out. */
+/** Recordings and their steps as clients see them. */
 import {
+  type AnswerJson,
   ELEMENT_ARRAYS,
   type ErrorInfo,
   jsonOrBase64,
@@ -9,13 +10,15 @@ import {
   type RecordedStep,
   type RecordedTensor,
   type Recording,
+  type RecordingJson,
+  type StepJson,
   sequenceIdJson,
   type Tensor,
+  type TensorJson,
 } from '@nereid/protocol';
-import { timeText } from './time-text.ts';
 
 /** `applied`: how many of its steps took effect, where that is told. */
-export function recordingJson(recording: Recording, applied?: number) {
+export function recordingJson(recording: Recording, applied?: number): RecordingJson {
   return {
     id: recording.id,
     model_name: recording.model,
@@ -27,8 +30,8 @@ export function recordingJson(recording: Recording, applied?: number) {
     steps: recording.steps,
     steps_applied: applied,
     bytes: recording.bytes,
-    started_at: timeText(recording.startedMs),
-    last_at: timeText(recording.lastMs),
+    started_at: timeOf(recording.startedMs),
+    last_at: timeOf(recording.lastMs),
     worker: recording.worker,
     config_sha256: recording.configSha256,
     content_hash: recording.contentHash,
@@ -37,7 +40,7 @@ export function recordingJson(recording: Recording, applied?: number) {
 }
 
 /** `withData`: with the data of its tensors that are kept. */
-export function stepJson({ request, ...step }: RecordedStep, withData: boolean) {
+export function stepJson({ request, ...step }: RecordedStep, withData: boolean): StepJson {
   const { waitNs, inputNs, inferNs, outputNs } = step.timing;
   const tensors = (of: readonly RecordedTensor[]) => of.map((tensor) => tensorJson(tensor, withData));
   return {
@@ -60,14 +63,17 @@ export function stepJson({ request, ...step }: RecordedStep, withData: boolean) 
     instance: step.instance,
     slot: step.slot < 0 ? undefined : step.slot,
     batch_size: step.batchSize,
-    received_at: timeText(step.receivedMs),
+    received_at: timeOf(step.receivedMs),
     timing: { wait_ns: waitNs, input_ns: inputNs, infer_ns: inferNs, output_ns: outputNs },
     effect: step.effect,
     answers: step.answers.map((answer) => answerJson(answer, tensors)),
   };
 }
 
-function answerJson(answer: RecordedAnswer, tensors: (of: readonly RecordedTensor[]) => readonly unknown[]) {
+function answerJson(
+  answer: RecordedAnswer,
+  tensors: (of: readonly RecordedTensor[]) => readonly TensorJson[],
+): AnswerJson {
   if (!answer.ok) return { error: errorJson(answer.error) };
   return { parameters: parametersJson(answer.parameters), outputs: tensors(answer.outputs) };
 }
@@ -77,7 +83,7 @@ export function errorJson({ code, message, field, reason }: ErrorInfo) {
 }
 
 /** With data: as the data of jobs have tensors, which `replace` of a replay reads too; -0, which JSON.stringify has not, as text. */
-function tensorJson(tensor: RecordedTensor, withData: boolean): unknown {
+function tensorJson(tensor: RecordedTensor, withData: boolean): TensorJson {
   const { name, datatype, shape, data, digest, redacted } = tensor;
   const about = { name, datatype, shape, byte_size: data?.byteLength, digest, redacted };
   return withData && data !== undefined ? { ...about, ...dataJson({ ...tensor, data }) } : about;
@@ -93,8 +99,13 @@ function dataJson(tensor: Tensor): object {
   return isFloat ? { ...json, data: json.data?.map((value) => (Object.is(value, -0) ? '-0.0' : value)) } : json;
 }
 
-function parametersJson(parameters: Parameters): unknown {
+function parametersJson(parameters: Parameters): AnswerJson['parameters'] {
   return Object.keys(parameters).length === 0 ? undefined : plainParameters(parameters);
+}
+
+/** Of a time that was checked where it came as a file, and is a worker's own else. */
+function timeOf(wallMs: number): string {
+  return new Date(wallMs).toISOString();
 }
 
 function isNone(id: bigint | string): boolean {

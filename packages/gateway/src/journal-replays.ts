@@ -1,4 +1,4 @@
-import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { CallMark } from '@nereid/caller';
 import { encodeModelConfig, type ModelRecord } from '@nereid/config';
 import {
@@ -8,6 +8,7 @@ import {
   type Outcome,
   type RecordedStep,
   type Recording,
+  sha256,
   type Tolerance,
   thrownError,
 } from '@nereid/protocol';
@@ -65,7 +66,7 @@ export interface Replays {
 }
 
 /** Without a step for so long it gives a sign of life: Node's `fetch` takes a body that is silent for 300 s for dead. */
-const QUIET_US = 15_000_000;
+const QUIET_MS = 15_000;
 /** At a time; one more is refused. */
 const REPLAYS_MAX = 16;
 
@@ -136,7 +137,7 @@ export function createReplays({ gateway, clock, log, steps: stepsFrom }: Replays
         };
         const { showsOwnId } = plan;
         const configChanged = isChanged(found.record, recording);
-        for await (const event of withQuiet(replay(parts, plan, signal), clock, QUIET_US)) {
+        for await (const event of withQuiet(replay(parts, plan, signal), clock, QUIET_MS)) {
           if (event.type !== 'end') yield event;
           else
             yield {
@@ -185,8 +186,9 @@ function recordedAs(model: string, { session, steps }: ReplayEnd): string | unde
 }
 
 function isChanged({ config, contentHash }: ModelRecord, recording: Recording): boolean {
-  const configSha256 = createHash('sha256').update(encodeModelConfig(config)).digest('hex');
-  return configSha256 !== recording.configSha256 || contentHash !== recording.contentHash;
+  return (
+    sha256(Buffer.from(encodeModelConfig(config))) !== recording.configSha256 || contentHash !== recording.contentHash
+  );
 }
 
 function notThere({ code, message, ...error }: ErrorInfo, { version }: Recording): NereidError {

@@ -7,6 +7,7 @@ import {
   type Recording,
   type RecordingState,
   readJournalFile,
+  recordedBytes,
   type Tolerance,
   writeJournalFile,
 } from '@nereid/protocol';
@@ -147,7 +148,7 @@ export function createJournal({ store, directory, gateway, clock, log, limits }:
       while (steps.length < limit) {
         const page = await store.steps(id, from + steps.length, Math.min(STEPS_PAGE, limit - steps.length));
         for (const step of page) {
-          bytes += bytesOf(step);
+          bytes += recordedBytes(step);
           if (steps.length > 0 && bytes > bytesMax) return steps;
           steps.push(step);
         }
@@ -179,9 +180,4 @@ export function createJournal({ store, directory, gateway, clock, log, limits }:
 function knownId(id: string): string | undefined {
   const place = parseRecordingId(id);
   return place && recordingId(place.model, place.session);
-}
-
-function bytesOf({ request, answers }: RecordedStep): number {
-  const tensors = [...request.inputs, ...answers.flatMap((answer) => (answer.ok ? answer.outputs : []))];
-  return tensors.reduce((bytes, { data }) => bytes + (data?.byteLength ?? 0), 0);
 }

@@ -1,4 +1,4 @@
-import type { Clock } from '@nereid/runtime';
+import { type Clock, settledWithin } from '@nereid/runtime';
 
 /** Nothing came for a while, and more will. */
 export interface Quiet {
@@ -14,16 +14,16 @@ const QUIET: Quiet = { type: 'quiet' };
 export async function* withQuiet<T>(
   events: AsyncGenerator<T, void, undefined>,
   clock: Clock,
-  everyUs: number,
+  everyMs: number,
 ): AsyncGenerator<T | Quiet, void, undefined> {
   let next = events.next();
   try {
     while (true) {
-      const came = await within(next, clock, everyUs);
-      if (came === undefined) {
+      if (!(await settledWithin(next, everyMs, clock))) {
         yield QUIET;
         continue;
       }
+      const came = await next;
       if (came.done === true) return;
       yield came.value;
       next = events.next();
@@ -32,19 +32,5 @@ export async function* withQuiet<T>(
     // What it rejects with has been thrown, or nobody waits for it any more.
     next.catch(() => {});
     await events.return();
-  }
-}
-
-/** Undefined where it takes longer. */
-async function within<T>(promise: Promise<T>, clock: Clock, us: number): Promise<T | undefined> {
-  let end = () => {};
-  const late = new Promise<undefined>((resolve) => {
-    const timer = clock.at(clock.nowUs() + us, () => resolve(undefined));
-    end = () => timer.cancel();
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    end();
   }
 }

@@ -1,5 +1,4 @@
-/** The last and the first millisecond of which JavaScript knows the date. */
-const WALL_MS_MAX = 8.64e15;
+import { WALL_MS_MAX } from '@nereid/protocol';
 
 /**
  * RFC 3339, UTC; undefined, which JSON leaves out, where the time is not known, or none: producers may write anything.

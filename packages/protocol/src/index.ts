@@ -162,7 +162,7 @@ export {
 } from './message.ts';
 export { decodeMessage, encodeMessage } from './message-codec.ts';
 export { ownText } from './own-text.ts';
-export { type GrpcRequestLimits, RESPONSES_COUNTED_MAX, type RequestLimits } from './protocol-limits.ts';
+export { type GrpcRequestLimits, RESPONSES_COUNTED_MAX, type RequestLimits, WALL_MS_MAX } from './protocol-limits.ts';
 export type {
   CancelJobMessage,
   CountedMessage,
@@ -182,6 +182,8 @@ export {
   type RecordingState,
   type StepEffect,
 } from './recorded.ts';
+export { recordedBytes, recordedTensors, withRecordedTensors } from './recorded-tensors.ts';
+export type { AnswerJson, RecordingJson, StepJson, TensorJson } from './recording-json.ts';
 export { isRefused, refusedExecution } from './refused-execution.ts';
 export {
   ANSWER_REFUSED,

@@ -15,7 +15,8 @@ import {
 import { gzipped, maybeGunzipped } from './journal-gzip.ts';
 import { brokenFile, decodeJournalHeader, encodeJournalHeader, noFile } from './journal-header.ts';
 import { JOURNAL_HEADER_BYTES_MAX } from './protocol-limits.ts';
-import type { RecordedAnswer, RecordedStep, RecordedTensor, Recording } from './recorded.ts';
+import type { RecordedStep, Recording } from './recorded.ts';
+import { recordedTensors, withRecordedTensors } from './recorded-tensors.ts';
 import { sha256 } from './sha256.ts';
 
 const LENGTH_BYTES = 4;
@@ -50,7 +51,7 @@ async function* fileChunks(
   if (recording.steps > 0) {
     for await (const step of steps) {
       const named = withDigests(step);
-      for (const { digest, data } of tensorsOf(named)) {
+      for (const { digest, data } of recordedTensors(named)) {
         if (digest === undefined || data === undefined || written.has(digest)) continue;
         written.add(digest);
         yield hashed(prefixed(encodeTensorFrame(digest, data)));
@@ -206,13 +207,9 @@ function tooLarge(has: string): NereidError {
   return new NereidError('INVALID_ARG', text, { field: 'body' });
 }
 
-function tensorsOf({ request, answers }: RecordedStep): readonly RecordedTensor[] {
-  return [...request.inputs, ...answers.flatMap((answer) => (answer.ok ? answer.outputs : []))];
-}
-
 /** Large tensors get the digest that they stand apart by; nothing but its name, datatype and shape is left of a redacted one. */
 function withDigests(step: RecordedStep): RecordedStep {
-  return withTensors(step, (tensor) => {
+  return withRecordedTensors(step, (tensor) => {
     const { name, datatype, shape, redacted, digest, data } = tensor;
     if (redacted === true) return { name, datatype, shape, redacted };
     if (digest !== undefined || data === undefined || data.byteLength < APART_BYTES_MIN) return tensor;
@@ -222,15 +219,8 @@ function withDigests(step: RecordedStep): RecordedStep {
 
 /** A digest of which the file has no tensor is of data that were not kept. */
 function withData(step: RecordedStep, tensors: ReadonlyMap<string, Uint8Array>): RecordedStep {
-  return withTensors(step, (tensor) => {
+  return withRecordedTensors(step, (tensor) => {
     const data = tensor.digest === undefined ? undefined : tensors.get(tensor.digest);
     return data === undefined ? tensor : { ...tensor, data };
   });
-}
-
-function withTensors(step: RecordedStep, change: (tensor: RecordedTensor) => RecordedTensor): RecordedStep {
-  const changed = (answer: RecordedAnswer): RecordedAnswer =>
-    answer.ok ? { ...answer, outputs: answer.outputs.map(change) } : answer;
-  const request = { ...step.request, inputs: step.request.inputs.map(change) };
-  return { ...step, request, answers: step.answers.map(changed) };
 }

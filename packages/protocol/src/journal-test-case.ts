@@ -2,6 +2,7 @@
 import { NereidError } from './error.ts';
 import type { Parameters } from './infer.ts';
 import type { RecordedRequest, RecordedStep, RecordedTensor, Recording } from './recorded.ts';
+import { recordedBytes } from './recorded-tensors.ts';
 import { TEST_CASE_CODE, testCaseImports } from './test-case-code.ts';
 import { parameterText } from './v2-response.ts';
 
@@ -30,7 +31,7 @@ export async function journalTestCase(
       continue;
     }
     if (applied++ === 0) version = step.modelVersion;
-    bytes += dataBytes(step);
+    bytes += recordedBytes(step);
     if (bytes > DATA_BYTES_MAX) {
       throw refused(
         `it has over ${DATA_BYTES_MAX} bytes of tensors up to step ${step.step}: export it as a file, and replay that`,
@@ -74,11 +75,6 @@ function freshId({ kind, correlationId }: Recording): { readonly code: string; r
       ? ['randomUUID', "'replay-' + randomUUID()"]
       : ['randomInt', 'randomInt(1, 2 ** 47)'];
   return { code: `/** A fresh one each time. */\nconst SEQUENCE_ID = ${code};`, imports: [name] };
-}
-
-function dataBytes({ request, answers }: RecordedStep): number {
-  const outputs = answers.flatMap((answer) => (answer.ok ? answer.outputs : []));
-  return [...request.inputs, ...outputs].reduce((sum, { data }) => sum + (data?.byteLength ?? 0), 0);
 }
 
 function stepText({ step, request, answers }: RecordedStep): string {

@@ -1,7 +1,7 @@
 /** What the journal has of requests: recordings of sequences, step by step, and of single requests (docs/replay.md). */
 import type { Datatype } from './datatype.ts';
 import type { ErrorInfo } from './error.ts';
-import type { Parameters } from './infer.ts';
+import type { InferRequest, Parameters } from './infer.ts';
 import type { BatchTiming, ProcessId } from './message.ts';
 
 /** A tensor with its data, or why they are not there. */
@@ -17,21 +17,21 @@ export interface RecordedTensor {
   readonly redacted?: true;
 }
 
-/** A request as its instance got it. */
-export interface RecordedRequest {
-  /** The client's id, '' for none. */
-  readonly id: string;
-  readonly correlationId: bigint | string;
-  readonly sequenceStart: boolean;
-  readonly sequenceEnd: boolean;
-  /** `nereid_step`; absent for none. */
-  readonly sequenceStep?: number;
-  readonly priority: bigint;
-  readonly timeoutUs: bigint;
-  readonly parameters: Parameters;
-  readonly inputs: readonly RecordedTensor[];
-  readonly requestedOutputs: readonly string[];
-}
+/** A request as its instance got it; its number is `nereid_step`. */
+export interface RecordedRequest
+  extends Pick<
+    InferRequest<RecordedTensor>,
+    | 'id'
+    | 'correlationId'
+    | 'sequenceStart'
+    | 'sequenceEnd'
+    | 'sequenceStep'
+    | 'priority'
+    | 'timeoutUs'
+    | 'parameters'
+    | 'inputs'
+    | 'requestedOutputs'
+  > {}
 
 /** One answer of any number. */
 export type RecordedAnswer =

@@ -1,4 +1,5 @@
 /** What BullMQ says of a job, as ours. */
+import { WALL_MS_MAX } from '@nereid/protocol';
 import { Job, type JobsOptions } from 'bullmq';
 import type { JobState, StoredJob } from './jobs.ts';
 import type { JobEnd } from './jobs-events.ts';
@@ -50,9 +51,6 @@ export function optionsOf(json: string | null): JobsOptions {
     return {};
   }
 }
-
-/** The last and the first millisecond of which JavaScript knows the date. */
-const WALL_MS_MAX = 8.64e15;
 
 /** A producer may have written anything as the job's time, and what is none would spoil the list that the job is in. */
 export function createdMsOf({ timestamp }: Pick<Job, 'timestamp'>): number {

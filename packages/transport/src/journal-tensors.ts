@@ -1,4 +1,4 @@
-import type { RecordedAnswer, RecordedStep, RecordedTensor } from '@nereid/protocol';
+import { type RecordedStep, recordedTensors, withRecordedTensors } from '@nereid/protocol';
 
 /** Tensors of one question: each has 16 KiB and more. */
 const TENSORS_PER_READ = 16;
@@ -8,7 +8,7 @@ export async function fillTensors(
   steps: readonly RecordedStep[],
   read: (digests: readonly string[]) => Promise<readonly (Uint8Array | null)[]>,
 ): Promise<readonly RecordedStep[]> {
-  const wanted = [...new Set(steps.flatMap((step) => tensorsOf(step).flatMap(({ digest }) => digest ?? [])))];
+  const wanted = [...new Set(steps.flatMap((step) => recordedTensors(step).flatMap(({ digest }) => digest ?? [])))];
   if (wanted.length === 0) return steps;
   const found = new Map<string, Uint8Array>();
   for (let from = 0; from < wanted.length; from += TENSORS_PER_READ) {
@@ -19,19 +19,10 @@ export async function fillTensors(
       }
     }
   }
-  const filled = (tensor: RecordedTensor): RecordedTensor => {
-    const data = tensor.digest === undefined ? undefined : found.get(tensor.digest);
-    return data === undefined ? tensor : { ...tensor, data };
-  };
-  const answer = (given: RecordedAnswer): RecordedAnswer =>
-    given.ok ? { ...given, outputs: given.outputs.map(filled) } : given;
-  return steps.map((step) => ({
-    ...step,
-    request: { ...step.request, inputs: step.request.inputs.map(filled) },
-    answers: step.answers.map(answer),
-  }));
-}
-
-function tensorsOf({ request, answers }: RecordedStep): readonly RecordedTensor[] {
-  return [...request.inputs, ...answers.flatMap((answer) => (answer.ok ? answer.outputs : []))];
+  return steps.map((step) =>
+    withRecordedTensors(step, (tensor) => {
+      const data = tensor.digest === undefined ? undefined : found.get(tensor.digest);
+      return data === undefined ? tensor : { ...tensor, data };
+    }),
+  );
 }

@@ -4,7 +4,6 @@
  *
  * Whether a sequence is recorded is decided when its START is taken, and remembered until the sequence is over here.
  */
-import { createHash } from 'node:crypto';
 import { type JournalConfig, type JournalRule, journalRule } from '@nereid/config';
 import {
   type BatchTiming,
@@ -13,17 +12,16 @@ import {
   type Outcome,
   type ProcessId,
   type RecordedAnswer,
-  type RecordedRequest,
-  type RecordedTensor,
   type RecordingState,
   type ResponseMessage,
   type StepEffect,
-  type Tensor,
+  sha256,
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import { type JournalWriter, type NewEnd, type NewStep, recordingId } from '@nereid/transport';
 import type { WholeEntry } from './batch-answers.ts';
 import type { VersionSource } from './hosted-version.ts';
+import { createRecordedTensors, keptAnswer } from './recorded-tensors.ts';
 import type { SessionFate } from './session-slots.ts';
 import { sharedNowNs } from './shared-now.ts';
 
@@ -76,8 +74,6 @@ export interface Recorder {
   review(model: string, fate: (session: string) => SessionFate): void;
   /** Resolves once the marks are written, or will not be. */
   marked(): Promise<void>;
-  /** Sequences that are recorded now. */
-  readonly sequences: number;
 }
 
 /** A sequence that is recorded. */
@@ -164,7 +160,7 @@ export function createRecorder({ journal, config, clock }: RecorderOptions): Rec
       if (names === undefined) return undefined;
       const recorded = names;
       const chunks = new Map<number, RecordedAnswer[]>();
-      const tensors = createTensors(rule.redact, config.output_bytes);
+      const tensors = createRecordedTensors(rule.redact, config.output_bytes);
       const receivedMs = clock.wallMs() - (sharedNowNs() - given.receivedNs) / NS_IN_MS;
 
       const stepOf = (position: number, name: string, timing: BatchTiming, end: EntryEnd): NewStep | undefined => {
@@ -217,7 +213,7 @@ export function createRecorder({ journal, config, clock }: RecorderOptions): Rec
           if (!recorded.has(position) || !isWholeOutcome(outcome) || (last && isOnlyEnd(outcome))) return;
           const answers = chunks.get(position) ?? [];
           chunks.set(position, answers);
-          answers.push(kept(tensors.answer(outcome)));
+          answers.push(keptAnswer(tensors.answer(outcome)));
         },
         write(timing, endOf) {
           const steps: NewStep[] = [];
@@ -246,9 +242,6 @@ export function createRecorder({ journal, config, clock }: RecorderOptions): Rec
     async marked() {
       await Promise.all(marks);
     },
-    get sequences() {
-      return sessions.size;
-    },
   };
 }
 
@@ -262,50 +255,6 @@ function stateAfter({ effect, ends }: EntryEnd, sequences: boolean): RecordingSt
 /** A last answer that only says that there are no more, or that nobody waits for them. */
 function isOnlyEnd(outcome: Outcome): boolean {
   return outcome.ok ? outcome.response.outputs.length === 0 : outcome.error.code === 'CANCELLED';
-}
-
-/** With copies of its tensors: whoever the part was sent to may do with it what he likes. */
-function kept(answer: RecordedAnswer): RecordedAnswer {
-  if (!answer.ok) return answer;
-  const outputs = answer.outputs.map((tensor) =>
-    tensor.data === undefined ? tensor : { ...tensor, data: new Uint8Array(tensor.data) },
-  );
-  return { ...answer, outputs };
-}
-
-/** Tensors as they are recorded: those to be redacted without their data, and those of large answers as digests. */
-function createTensors(redact: ReadonlySet<string>, outputBytesMax: number) {
-  const recorded = ({ name, datatype, shape, data }: Tensor): RecordedTensor =>
-    redact.has(name) ? { name, datatype, shape, redacted: true } : { name, datatype, shape, data };
-  const digested = ({ name, datatype, shape, data }: Tensor): RecordedTensor =>
-    redact.has(name) ? { name, datatype, shape, redacted: true } : { name, datatype, shape, digest: sha256(data) };
-  return {
-    request({ request, step }: WholeEntry): RecordedRequest {
-      const { id, correlationId, shownId, sequenceStart, sequenceEnd } = request;
-      return {
-        id,
-        correlationId: shownId ?? correlationId,
-        sequenceStart,
-        sequenceEnd,
-        ...(step === undefined || step.number < 0 ? {} : { sequenceStep: step.number }),
-        priority: request.priority,
-        timeoutUs: request.timeoutUs,
-        parameters: request.parameters,
-        inputs: request.inputs.map(recorded),
-        requestedOutputs: request.requestedOutputs,
-      };
-    },
-    answer(outcome: Outcome): RecordedAnswer {
-      if (!outcome.ok) return outcome;
-      const { outputs, parameters } = outcome.response;
-      const bytes = outputs.reduce((sum, { data }) => sum + data.byteLength, 0);
-      return { ok: true, parameters, outputs: outputs.map(bytes > outputBytesMax ? digested : recorded) };
-    },
-  };
-}
-
-function sha256(data: Uint8Array): string {
-  return createHash('sha256').update(data).digest('hex');
 }
 
 const UINT32_RANGE = 2 ** 32;

@@ -1,14 +1,13 @@
 /** Batches over HTTP: a file of requests of one model in, a file of results out. */
-import { once } from 'node:events';
 import { type ErrorInfo, NereidError } from '@nereid/protocol';
 import type { BulkRecord } from '@nereid/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Bulk } from '../bulk.ts';
 import { timeText } from '../time-text.ts';
+import { openAnswerStream } from './answer-stream.ts';
 import { bulkListing, bulkResultsAsked, bulkWishes } from './bulk-asked.ts';
 import { bulkFile, CODING } from './bulk-file.ts';
 import { CODINGS_TAKEN } from './content-coding.ts';
-import { endAfterAnswers } from './current-answer.ts';
 import { sendJson } from './errors.ts';
 import type { InferContext } from './infer.ts';
 import { answer, refuse } from './jobs-answer.ts';
@@ -103,13 +102,7 @@ export function bulkResults(context: Context, request: FastifyRequest, reply: Fa
     const signal = context.clientSignal(request.raw.socket);
     // Before the answer begins, so that what goes wrong can still be told.
     let page = await bulk.results(id, from, Math.min(PAGE_LINES, record.lines - from));
-    const { raw } = reply.hijack();
-    if (context.closing()) raw.setHeader('Connection', 'close');
-    raw.writeHead(200, [
-      'Content-Type',
-      'application/x-ndjson',
-      'Cache-Control',
-      'no-cache',
+    const stream = openAnswerStream({ reply, signal, closing: context.closing }, 'application/x-ndjson', [
       'Nereid-Batch-State',
       record.state,
     ]);
@@ -118,7 +111,7 @@ export function bulkResults(context: Context, request: FastifyRequest, reply: Fa
       const wanted = page.filter((result) => ok === undefined || result.ok === ok).slice(0, left);
       left -= wanted.length;
       const text = wanted.map((result) => `${result.text}\n`).join('');
-      if (text !== '' && !raw.write(text) && !(await isRead(raw, signal))) return;
+      if (text !== '' && !(await stream.write(text))) return;
       at += PAGE_LINES;
       if (at >= record.lines || left === 0) break;
       try {
@@ -126,12 +119,11 @@ export function bulkResults(context: Context, request: FastifyRequest, reply: Fa
       } catch (thrown) {
         // Cut, or it would look like all there is.
         context.log.warn({ err: thrown, batch: id }, 'results of a batch not sent to their end');
-        raw.destroy();
+        reply.raw.destroy();
         return;
       }
     }
-    if (context.closing() && raw.socket !== null) endAfterAnswers(raw.socket);
-    raw.end();
+    stream.end();
   });
 }
 
@@ -142,13 +134,6 @@ function bulkOf({ bulk, redisHint }: BulkContext): Bulk {
 
 function idOf(request: FastifyRequest): string {
   return (request.params as { readonly batch: string }).batch;
-}
-
-function isRead(raw: FastifyReply['raw'], left: AbortSignal): Promise<boolean> {
-  return once(raw, 'drain', { signal: left }).then(
-    () => true,
-    () => false,
-  );
 }
 
 function unknownBulk(id: string): ErrorInfo {

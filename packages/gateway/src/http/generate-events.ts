@@ -1,5 +1,6 @@
 import type { StreamedAnswer } from '@nereid/caller';
-import { type EventStream, openEventStream } from './event-stream.ts';
+import type { AnswerStream } from './answer-stream.ts';
+import { openEventStream } from './event-stream.ts';
 import { answerStatus, type GenerateReply, generateAnswer, isEndAlone, isUnavailable } from './generate-answer.ts';
 
 const PREFIX = Buffer.from('data: ');
@@ -15,7 +16,7 @@ const END = Buffer.from('\n\n');
  * by its signal.
  */
 export async function sendEvents(given: GenerateReply, answers: AsyncIterableIterator<StreamedAnswer>): Promise<void> {
-  let stream: EventStream | undefined;
+  let stream: AnswerStream | undefined;
   for await (const streamed of answers) {
     if (isEndAlone(streamed)) break;
     if (stream === undefined && isUnavailable(streamed.outcome)) {

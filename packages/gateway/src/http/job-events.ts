@@ -4,7 +4,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { unknownJob } from '../job-ends.ts';
 import { jobEvent } from '../job-event.ts';
 import type { FollowedJob, Jobs } from '../jobs.ts';
-import { type EventStream, openEventStream } from './event-stream.ts';
+import type { AnswerStream } from './answer-stream.ts';
+import { openEventStream } from './event-stream.ts';
 import { answer, askedJob, type JobRouteContext, refuse } from './jobs-answer.ts';
 
 export interface JobEventsContext extends JobRouteContext {
@@ -57,7 +58,7 @@ interface Telling {
 
 /** Sends news until there are no more, at the pace of their reader; the answer begins with the first. */
 async function tell({ context, request, reply, id, signal, jobs }: Telling, { news, forms }: FollowedJob) {
-  let stream: EventStream | undefined;
+  let stream: AnswerStream | undefined;
   try {
     for await (const each of news) {
       if (each.kind === 'unknown') {
