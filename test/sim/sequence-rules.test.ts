@@ -51,7 +51,7 @@ const ROWS: readonly MissedRule[] = [
     off: 'R16',
     and: ['R17'],
     caught: ['S3'],
-    first: 37,
+    first: 32,
     seeds: 40,
     course: sequences(mix('storm', ['blip'], ['gateway']), { clients: ['pipelined'], network: SLOW_NETWORK }),
   },
@@ -95,14 +95,14 @@ const BACKSTOPS: readonly BackstopRule[] = [
   { off: 'R15', course: sequences(mix('storm', ['blip', 'pause'], ['gateway', 'coordinator'])) },
   {
     off: 'R16',
-    first: 37,
+    first: 32,
     course: sequences(mix('storm', ['blip'], ['gateway']), { clients: ['pipelined'], network: SLOW_NETWORK }),
   },
   { off: 'R20', course: sequences(mix('storm', ['blip'], ['gateway'])) },
   { off: 'R38', course: sequences(mix('storm', ['leave'], ['worker'])) },
   {
     off: 'low',
-    first: 11,
+    first: 6,
     course: sequences(mix('storm', ['blip', 'pause'], ['gateway', 'coordinator']), { network: SLOW_NETWORK }),
   },
 ];

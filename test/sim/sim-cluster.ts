@@ -78,6 +78,8 @@ export interface ClusterSettings {
   readonly inline_bytes_max: number;
   /** Share of models that a worker after the first takes. */
   readonly heldShare: number;
+  /** Whether half of the workers record what they run. */
+  readonly records: boolean;
 }
 
 export interface SimCluster {
@@ -298,7 +300,7 @@ function startWorker(context: RoleContext): RunningRole {
   const { id, process, transport, directory, timing, build, threads, resources, held } = context;
   let lapses = 0;
   // The others answer at once.
-  const isRecorded = Number(id.split('-')[1]) % 2 === 0;
+  const isRecorded = context.settings.records && Number(id.split('-')[1]) % 2 === 0;
   const journal = createSimJournal(id, process.clock, context.checks.fail);
   const worker = createWorker({
     id,

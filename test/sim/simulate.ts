@@ -39,6 +39,8 @@ export interface Simulation {
   readonly blobs?: boolean;
   /** Whether what goes wrong may end no sequence. */
   readonly keepsSequences?: boolean;
+  /** Whether half of the workers record what they run. */
+  readonly records?: boolean;
   /** How long clients begin new things. */
   readonly trafficUs?: number;
   /** What gateways say that each request has left; they say nothing by default, as their clients give no deadline. */
@@ -178,7 +180,10 @@ export interface Course {
 const BLOB_SEEDS = 3;
 const SIM_BLOB_BYTES = 24;
 
-function settingsOf(random: Random, { seed, blobs, keepsSequences, mix: { faults } }: Simulation): ClusterSettings {
+function settingsOf(
+  random: Random,
+  { seed, blobs, keepsSequences, records = false, mix: { faults } }: Simulation,
+): ClusterSettings {
   // What finds no room ends its sequence.
   const isTight = faults === 'storm' && keepsSequences !== true;
   return {
@@ -187,6 +192,7 @@ function settingsOf(random: Random, { seed, blobs, keepsSequences, mix: { faults
     queue_max: isTight ? pick(random, [1_000, 1_000, 20]) : 1_000,
     heldShare: pick(random, [1, 1, 0.6]),
     inline_bytes_max: (blobs ?? seed % BLOB_SEEDS === 0) ? SIM_BLOB_BYTES : Number.POSITIVE_INFINITY,
+    records,
   };
 }
 

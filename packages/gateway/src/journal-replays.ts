@@ -86,6 +86,9 @@ export function createReplays({ gateway, clock, log, steps: stepsFrom }: Replays
   const checkReplaced = async (recording: Recording, { step, inputs }: Replacement, until: number) => {
     if (step >= until) throw wrong('replace.step', `step ${step} is not run: the steps are those before ${until}`);
     const recorded = await firstOf(stepsFrom(recording, step));
+    if (recorded !== undefined && recorded.effect !== 'applied') {
+      throw wrong('replace.step', `step ${step} is not run: it was ${recorded.effect} when it was recorded`);
+    }
     const names = recorded?.request.inputs.map(({ name }) => name) ?? [];
     const unknown = inputs.find(({ name }) => !names.includes(name));
     if (unknown === undefined) return;

@@ -269,6 +269,17 @@ it('a replay is refused of what is not there', async () => {
   expect(await replay(undefined, 'gone~gw-0:1')).toMatchObject({ status: 404, lines: [{ error, code: 'NOT_FOUND' }] });
 });
 
+it('a replay is refused where the replaced step took no effect, so that it is not run', async () => {
+  const steps = [...STEPS, recordedStep(4, { effect: 'lost', answers: [] })];
+  store.add(recordingOf('m~gw-0:2', steps), steps);
+  const refused = await replay({ replace: { step: 4, inputs: [tensor] } }, 'm~gw-0:2');
+  expect(refused).toMatchObject({
+    status: 400,
+    lines: [{ error: 'step 4 is not run: it was lost when it was recorded', field: 'replace.step' }],
+  });
+  expect(requests()).toEqual([]);
+});
+
 describe('two recordings', () => {
   const OTHER = 'm~import-1';
   const diff = async (query: string) => {
