@@ -2,9 +2,9 @@ import { createRegistry, type DescEnum } from '@bufbuild/protobuf';
 import { isReflectMessage, type ReflectMessage, reflect } from '@bufbuild/protobuf/reflect';
 import { fromText } from '@bufbuild/protobuf/txtpb';
 import { NereidError } from '@nereid/protocol';
-import { nearestName } from './flag-nearest.ts';
 import { file_model_config, type ModelConfig, ModelConfigSchema } from './gen/model_config_pb.ts';
 import { LIMITS } from './limits.ts';
+import { suggestion } from './name-suggestion.ts';
 import { fieldBefore, type TextToken, textPosition, textTokens, unclosedBracket } from './text-tokens.ts';
 
 /**
@@ -105,11 +105,6 @@ function explained(reason: string, field: string | undefined): string {
   }
   // "cannot decode field inference.ModelConfig.max_batch_size from text format: …" names it already.
   return field === undefined || reason.includes(field) ? reason : `${field}: ${reason}`;
-}
-
-function suggestion(name: string, known: readonly string[]): string {
-  const nearest = nearestName(name, known);
-  return nearest === undefined ? `known are ${known.join(', ')}` : `did you mean "${nearest}"?`;
 }
 
 /** Calls `refuse` for the first enum field whose number has no name; the text format lets those pass. */
