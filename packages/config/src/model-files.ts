@@ -6,6 +6,7 @@ import { isAbsolute, join, posix, relative, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { NereidError } from '@nereid/protocol';
 import type { ModelConfig } from './gen/model_config_pb.ts';
+import { isIgnoredName } from './ignored-names.ts';
 import { LIMITS } from './limits.ts';
 import { unreadable } from './repository.ts';
 
@@ -58,16 +59,27 @@ export async function readLabels(config: ModelConfig, directory: string): Promis
   return labels;
 }
 
+/** Which files of a model's folder count. */
+export interface HashedFiles {
+  readonly directory: string;
+  /** Null for none. */
+  readonly configFile: string | null;
+  /** Those beside the versions: labels, initial states, warm-up data, strategies. */
+  readonly beside: readonly string[];
+  readonly versions: readonly string[];
+}
+
 /**
- * SHA-256 in hex over relative path, size and contents of the files of a model that stand beside its
- * versions (config, labels, initial states, warm-up data) and of all files of the given versions. Equal on two
- * machines exactly where what is served is equal. Files are streamed.
+ * SHA-256 in hex over relative path, size and contents of the files of a model that stand beside its versions and of all
+ * files of the given versions; without the config (`filesHash`), and with it. Equal on two machines exactly where what is
+ * served is equal. Files are streamed.
  */
-export async function hashModelFiles(
-  directory: string,
-  beside: readonly string[],
-  versions: readonly string[],
-): Promise<string> {
+export async function hashModelFiles({
+  directory,
+  configFile,
+  beside,
+  versions,
+}: HashedFiles): Promise<{ contentHash: string; filesHash: string }> {
   const files = [...new Set(beside)].sort();
   for (const version of versions) {
     const found: string[] = [];
@@ -76,7 +88,9 @@ export async function hashModelFiles(
   }
   const hash = createHash('sha256');
   for (const file of files) await hashFile(hash, directory, file);
-  return hash.digest('hex');
+  const filesHash = hash.copy().digest('hex');
+  if (configFile !== null) await hashFile(hash, directory, configFile);
+  return { contentHash: hash.digest('hex'), filesHash };
 }
 
 async function collectFiles(directory: string, folder: string, depth: number, found: string[]): Promise<void> {
@@ -87,6 +101,7 @@ async function collectFiles(directory: string, folder: string, depth: number, fo
   }
   try {
     for (const name of await readdir(join(directory, folder))) {
+      if (isIgnoredName(name)) continue;
       const file = posix.join(folder, name);
       if ((await stat(join(directory, file))).isDirectory()) await collectFiles(directory, file, depth + 1, found);
       else found.push(file);

@@ -24,6 +24,8 @@ export interface ModelRecord {
   readonly versions: readonly VersionRecord[];
   /** SHA-256 over the model's files. */
   readonly contentHash: string;
+  /** As ModelSource has it. */
+  readonly filesHash?: string;
   /** Of an ensemble that is wanted and not served for what its models are: it is served once they are right. */
   readonly awaitsModels?: boolean;
   /** As ModelSource has them: who takes the model over needs them too. */

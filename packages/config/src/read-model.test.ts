@@ -114,6 +114,7 @@ describe('models that are right', () => {
       '03/model.onnx': '',
       'assets/model.py': '',
       '0/model.onnx': '',
+      '4913/model.onnx': '',
       'configs/x': '',
     });
     expect(await modelVersions(source.directory)).toEqual(['1']);
@@ -304,6 +305,8 @@ describe('content hash', () => {
     ['a nested file', { '3/deep/er': '' }, true],
     ['a version that is not selected', { '2/model.onnx': 'x' }, false],
     ['a file beside the config', { 'README.md': 'x' }, false],
+    ['what an editor leaves in a version', { '3/.weights.swp': 'x', '3/weights~': 'x', '3/4913': '' }, false],
+    ['a folder whose name begins with a dot', { '3/.git/HEAD': 'x' }, false],
   ])('%s counts or not', async (_name, files, counts) => {
     const before = await hash(model('versions_specific'));
     const after = await hash(model('versions_specific', files));

@@ -8,6 +8,7 @@ import type { VersionFile } from './complete-backend.ts';
 import { completeFromOnnx, DEFAULT_MAX_BATCH_SIZE } from './complete-from-onnx.ts';
 import { completeModelConfig, isEnsemble, normaliseModelConfig } from './complete-model-config.ts';
 import { type ModelConfig, ModelConfigSchema } from './gen/model_config_pb.ts';
+import { isIgnoredName } from './ignored-names.ts';
 import { checkInitialStates, initialStateFiles } from './initial-state-files.ts';
 import { LIMITS } from './limits.ts';
 import { hashModelFiles, pathInside, readLabels, readModelText } from './model-files.ts';
@@ -43,6 +44,8 @@ export interface ModelSource {
   readonly versions: readonly string[];
   /** SHA-256 over the selected versions and the files beside them: config, labels, initial states, warm-up data, strategies. */
   readonly contentHash: string;
+  /** As `contentHash`, without the config file. */
+  readonly filesHash?: string;
   /** Module of the batching strategy by version, relative to `directory`; absent where no version has one. */
   readonly strategies?: Readonly<Record<string, string>>;
   /** What is without effect; for who loads it to log. */
@@ -86,9 +89,9 @@ export async function readModel(
     const config = await completedByFiles(polled, directory, versions, options);
     const labels = await readLabels(config, directory);
     const { files: strategies, unused } = await strategyFiles(config, directory, versions);
-    const beside = [...(configFile === null ? [] : [configFile]), ...filesBeside(config), ...Object.values(strategies)];
-    const contentHash = await hashModelFiles(directory, beside, versions);
-    const source = { name, directory, config, labels, versions, contentHash };
+    const beside = [...filesBeside(config), ...Object.values(strategies)];
+    const hashes = await hashModelFiles({ directory, configFile, beside, versions });
+    const source = { name, directory, config, labels, versions, ...hashes };
     return {
       ...source,
       ...(Object.keys(strategies).length === 0 ? {} : { strategies }),
@@ -142,7 +145,7 @@ export async function modelVersions(directory: string): Promise<string[]> {
   try {
     const versions: string[] = [];
     for (const name of await readdir(directory)) {
-      if (isVersionName(name) && (await isFolder(join(directory, name)))) versions.push(name);
+      if (isVersionName(name) && !isIgnoredName(name) && (await isFolder(join(directory, name)))) versions.push(name);
     }
     if (versions.length > LIMITS.versions_per_model_max) {
       const text = `'${directory}' has ${versions.length} versions, more than ${LIMITS.versions_per_model_max}`;

@@ -29,7 +29,7 @@ export function loadedModel(source: ModelSource, epoch: Epoch, held: OwnedModel 
  * they are. Undefined for one that is to be loaded.
  */
 export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean): OwnedModel | undefined {
-  const { name, config, labels, contentHash, strategies } = record;
+  const { name, config, labels, contentHash, filesHash, strategies } = record;
   const served = record.versions.some(({ state }) => state === 'READY') || record.awaitsModels === true;
   if (!served && (anew || record.versions.length === 0 || record.versions.some(({ reason }) => reason !== UNLOADED))) {
     return undefined;
@@ -39,8 +39,11 @@ export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean):
   const selected = served ? record.versions.filter(isSelected) : record.versions;
   const versions = selected.map(({ version }) => version);
   // Its files are the workers' and not read here.
-  const files = { name, directory: '', config, labels, versions, contentHash };
-  const source: ModelSource = strategies === undefined ? files : { ...files, strategies };
+  const source: ModelSource = {
+    ...{ name, directory: '', config, labels, versions, contentHash },
+    ...(filesHash === undefined ? {} : { filesHash }),
+    ...(strategies === undefined ? {} : { strategies }),
+  };
   const model = ownedModel(source, epoch, served ? 'serving' : 'unloaded', selected.map(ownedVersion));
   return {
     ...model,

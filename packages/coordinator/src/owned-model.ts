@@ -120,6 +120,7 @@ export function modelRecord(model: OwnedModel): ModelRecord {
     contentHash: source.contentHash,
     ...(model.awaitsModels ? { awaitsModels: true } : {}),
     ...(gpus === 0 ? {} : { gpus }),
+    ...(source.filesHash === undefined ? {} : { filesHash: source.filesHash }),
     ...(source.strategies === undefined ? {} : { strategies: source.strategies }),
   };
 }
