@@ -5,7 +5,7 @@ import { Queue } from 'bullmq';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runCommand } from '../../deploy/setup/command.mjs';
 import { sampleRepository } from '../../deploy/setup/samples.mjs';
-import { type Deployment, deploy, MODES, type Mode } from '../deployment.mjs';
+import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { grpcClient } from './grpc-client.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
 import { changeWeight } from './onnx-weight.ts';
@@ -31,8 +31,8 @@ const WEIGHT = 'model.encoder.0.reparam_conv.weight';
 const WEIGHT_AT = 4_000;
 const TEST_MS = 120_000;
 const isLong = STEPS >= 1_000;
-/** Forms of a run are the server's in both modes: in `npm test` one of them will do. */
-const withForms = (mode: Mode) => isLong || mode === MODES.at(-1);
+/** Recording and running again are the same code in both modes: in `npm test` the roles apart will do. */
+const RUN_MODES = isLong ? MODES : MODES.slice(-1);
 /** A step whose frame is replaced by silence, where there is speech. */
 const REPLACED = 60;
 const FROM = 50;
@@ -180,7 +180,7 @@ describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)
     rmSync(out, { recursive: true, force: true });
   });
 
-  describe.each(MODES)('in mode %s', (mode) => {
+  describe.each(RUN_MODES)('in mode %s', (mode) => {
     let served: Deployment;
     /** Of the steps that two versions differ in. */
     let long: string;
@@ -261,7 +261,7 @@ describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)
       TEST_MS,
     );
 
-    test.skipIf(!withForms(mode))('within tolerances, and with one that is too small', async () => {
+    test('within tolerances, and with one that is too small', async () => {
       const far = Math.max(...expected.first.map((value, step) => Math.abs(value - (expected.second[step] ?? 0))));
       const wide = await run(long, '--version=2', `--atol=${far * 1.01}`);
       expect(wide).toEqual({ code: 0, output: expect.stringContaining(`equal: ${STEPS} steps compared`) });
@@ -271,7 +271,7 @@ describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)
       expect(verdict(small.output), small.output).toMatchObject({ step: at, replayed: expected.second[at] });
     });
 
-    test.skipIf(!withForms(mode))('from a step on, whose state the steps before it make', async () => {
+    test('from a step on, whose state the steps before it make', async () => {
       expect(await run(long, `--from=${FROM}`)).toEqual({ code: 0, output: `equal: ${STEPS - FROM} steps compared\n` });
       const { first, second } = expected;
       const at = first.findIndex((value, step) => step >= FROM && value !== second[step]);
@@ -280,25 +280,22 @@ describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)
       expect(verdict(output), output).toMatchObject({ step: at, recorded: first[at], replayed: second[at] });
     });
 
-    test.skipIf(!withForms(mode))(
-      'with the inputs of one step replaced: it differs from that step on, as the graph does',
-      async () => {
-        const file = join(out, `${mode}-silence.json`);
-        const audio = { name: 'audio', datatype: 'FP32', shape: [1, FRAME], data: Array(FRAME).fill(0) };
-        writeFileSync(file, JSON.stringify({ inputs: [audio] }));
-        const muted = sound.slice().fill(0, REPLACED * FRAME, (REPLACED + 1) * FRAME);
-        const other = await byFile(join(folder.path, MODELS.grpc, '1', 'model.onnx'), muted);
-        const { code, output } = await run(long, `--replace=${REPLACED}=${file}`);
-        expect(code, output).toBe(1);
-        expect(verdict(output), output).toMatchObject({
-          step: REPLACED,
-          recorded: expected.first[REPLACED],
-          replayed: other[REPLACED],
-        });
-      },
-    );
+    test('with the inputs of one step replaced: it differs from that step on, as the graph does', async () => {
+      const file = join(out, `${mode}-silence.json`);
+      const audio = { name: 'audio', datatype: 'FP32', shape: [1, FRAME], data: Array(FRAME).fill(0) };
+      writeFileSync(file, JSON.stringify({ inputs: [audio] }));
+      const muted = sound.slice().fill(0, REPLACED * FRAME, (REPLACED + 1) * FRAME);
+      const other = await byFile(join(folder.path, MODELS.grpc, '1', 'model.onnx'), muted);
+      const { code, output } = await run(long, `--replace=${REPLACED}=${file}`);
+      expect(code, output).toBe(1);
+      expect(verdict(output), output).toMatchObject({
+        step: REPLACED,
+        recorded: expected.first[REPLACED],
+        replayed: other[REPLACED],
+      });
+    });
 
-    test.skipIf(!withForms(mode))('flat out, at a factor of its pace, and recorded itself', async () => {
+    test('flat out, at a factor of its pace, and recorded itself', async () => {
       for (const pace of ['flat', '1000']) {
         expect(await run(long, `--pace=${pace}`)).toEqual({ code: 0, output: `equal: ${STEPS} steps compared\n` });
       }
@@ -308,7 +305,7 @@ describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)
       expect(await replayCommand(http(), ['diff', long, again])).toMatchObject({ code: 0 });
     });
 
-    test.skipIf(!withForms(mode)).each([
+    test.each([
       ['a recording that is not there', () => [`${MODELS.grpc}~nothing`]],
       ['a version that is not there', () => [long, '--version=9']],
       ['a step that is not there', () => [long, `--from=${STEPS}`]],
@@ -318,7 +315,7 @@ describe.skipIf(samples === undefined)('silero_vad (a sample that is downloaded)
       expect(output).toMatch(/^nereid replay run: could not run: /);
     });
 
-    test.skipIf(!withForms(mode))(
+    test(
       'a file of it on a fresh server: the same when it runs there; as a test it passes, and fails on the other version',
       async () => {
         const plain = join(out, `${mode}.nrj`);
