@@ -6,6 +6,7 @@ import {
   readJournalConfig,
   readTraceConfig,
   resourceLimits,
+  workerLabels,
 } from '@nereid/config';
 import type { Log, LogControl } from '@nereid/runtime';
 import type { GrpcOptions, HttpOptions, ServerOptions } from '@nereid/server';
@@ -94,6 +95,7 @@ export function serverOptions(
     lane: options.lane,
     timeScale: options.timeScale,
     ...(options.workerModels.length === 0 ? {} : { workerModels: options.workerModels }),
+    ...(options.workerLabels.length === 0 ? {} : { workerLabels: workerLabels(options.workerLabels) }),
     ...(env.CUDA_VISIBLE_DEVICES === undefined ? {} : { cudaVisibleDevices: env.CUDA_VISIBLE_DEVICES }),
     ...(options.hostPolicy.length === 0 ? {} : { hostPolicy: options.hostPolicy }),
     maxBytesInFlight: options.maxBytesInFlight,

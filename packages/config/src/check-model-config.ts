@@ -17,6 +17,7 @@ import {
 import { carrierSettings } from './instance-carrier.ts';
 import { checkJournal } from './journal-rule.ts';
 import { LIMITS } from './limits.ts';
+import { checkPlacement } from './placement-rule.ts';
 
 export interface CheckOptions {
   /** The model's directory name. */
@@ -76,6 +77,7 @@ export function checkModelConfig(config: ModelConfig, options: CheckOptions): vo
   checkBulk(config);
   checkJournal(config, options.withoutTensors === true);
   checkJobBytesMax(config);
+  checkPlacement(config);
 }
 
 /** Triton's text for a model of many answers that are to be cached. */

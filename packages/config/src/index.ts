@@ -17,6 +17,7 @@ export type { ModelConfig } from './gen/model_config_pb.ts';
 export * as pb from './gen/model_config_pb.ts';
 export { type CarrierKind, type CarrierSettings, carrierKind, carrierSettings } from './instance-carrier.ts';
 export { type JournalRule, journalRule } from './journal-rule.ts';
+export { LABELS_FORM, type Labels, labelsText, missingLabels, readLabelPairs } from './labels.ts';
 export { LIMITS, type LimitName, limitsMarkdown } from './limits.ts';
 export { decodeModelConfig, encodeModelConfig, modelConfigJson } from './model-config-json.ts';
 export type { ModelRecord, VersionRecord } from './model-record.ts';
@@ -59,9 +60,11 @@ export {
   readJournalConfig,
 } from './options-journal.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
+export { workerLabels } from './options-placement.ts';
 export { type ResourceLimit, resourceLimits } from './options-rate.ts';
 export { readTraceConfig } from './options-trace.ts';
 export { parseModelConfig } from './parse-model-config.ts';
+export { type PlacementRule, placementRule } from './placement-rule.ts';
 export { LOAD_FAILED, type ModelSource, modelVersions, type ReadModelOptions, readModel } from './read-model.ts';
 export { hasHashTag } from './redis-hash-tag.ts';
 export { listModels, type RepositoryEntry } from './repository.ts';

@@ -91,6 +91,7 @@ describe('forms of a flag', () => {
       modelConfigName: '',
       modelLoadThreadCount: 4,
       backendConfig: [],
+      workerLabels: [],
       workerModels: [],
       redisUrl: '',
       redisPrefix: 'nereid',

@@ -25,6 +25,7 @@ import { httpConflict, httpOptions } from './options-http.ts';
 import { jobOptions } from './options-jobs.ts';
 import { journalOptions, readJournalConfig } from './options-journal.ts';
 import { loggingOptions } from './options-logging.ts';
+import { placementOptions } from './options-placement.ts';
 import { rateOptions } from './options-rate.ts';
 import { readTraceConfig, traceOptions } from './options-trace.ts';
 import { hasHashTag, isClusterUrl } from './redis-hash-tag.ts';
@@ -172,6 +173,7 @@ export const optionsSchema = z.strictObject({
   ...rateOptions,
   ...cacheOptions,
   ...journalOptions,
+  ...placementOptions,
 
   redisUrl: z
     .string()

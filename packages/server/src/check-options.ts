@@ -7,8 +7,11 @@ import {
   JOBS_FSYNC,
   JOURNAL_KEYS,
   JOURNAL_LEAST,
+  LABELS_FORM,
   LIMITS,
+  labelsText,
   readHostPolicies,
+  readLabelPairs,
   TIME_SCALE_MAX,
   TIME_SCALE_MIN,
 } from '@nereid/config';
@@ -39,6 +42,7 @@ export function checkServerOptions(options: ServerOptions): void {
   }
   if (loadModels !== undefined && !isTexts(loadModels)) throw wrong('loadModels', 'an array of names');
   checkCluster(options);
+  checkPlacement(options);
   checkRateLimit(options);
   checkCache(options);
   checkJournal(options);
@@ -107,6 +111,15 @@ function checkHardware({ hostPolicy, cudaVisibleDevices }: ServerOptions): void 
   if (hostPolicy === undefined) return;
   if (!isTexts(hostPolicy) || readHostPolicies(hostPolicy) === undefined) {
     throw wrong('hostPolicy', `an array of ${HOST_POLICY_FORM}`);
+  }
+}
+
+function checkPlacement({ workerLabels }: ServerOptions): void {
+  if (workerLabels === undefined) return;
+  const isObject = typeof workerLabels === 'object' && workerLabels !== null;
+  if (isObject && Object.keys(workerLabels).length === 0) return;
+  if (!isObject || readLabelPairs(labelsText(workerLabels)) === undefined) {
+    throw wrong('workerLabels', `an object of labels, ${LABELS_FORM}`);
   }
 }
 

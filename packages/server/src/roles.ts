@@ -126,6 +126,7 @@ export function addWorker(
       findModel: files.findModel,
       hashModel: files.hashModel,
       gpus,
+      labels: options.workerLabels ?? {},
       backendSettings: options.backendConfig ?? {},
       loadsMax: options.modelLoadThreads ?? DEFAULTS.model_load_threads,
       limits: LIMITS,

@@ -125,6 +125,8 @@ export interface ServerOptions {
   readonly timeScale?: number;
   /** Models that this worker holds, as globs; all by default. */
   readonly workerModels?: readonly string[];
+  /** Labels that this worker carries; none by default. */
+  readonly workerLabels?: Readonly<Record<string, string>>;
   /** CUDA_VISIBLE_DEVICES of this process: the GPUs that it can use; all of the machine by default. */
   readonly cudaVisibleDevices?: string;
   /** `<name>,cpu-cores=<first>-<last>[,…]` or `<name>,numa-node=<number>`; none by default. */

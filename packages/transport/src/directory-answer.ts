@@ -52,11 +52,15 @@ function pairs(flat: unknown): [string, string][] {
 /** Before the blob host in what the script keeps. */
 const BLOBS = 'blobs=';
 
+/** Before the hosting record, as base64 of its JSON. */
+const HOSTING = 'hosting=';
+
 /** What the script keeps of a process behind its role; words after the first are such as other builds may leave unread. */
-export function processState({ draining, starting, blobHost }: ProcessRecord): string {
+export function processState({ draining, starting, blobHost, hosting }: ProcessRecord): string {
   const words = [draining ? '1' : '0'];
   if (starting === true && !draining) words.push('starting');
   if (blobHost !== undefined) words.push(`${BLOBS}${blobHost}`);
+  if (hosting !== undefined) words.push(`${HOSTING}${Buffer.from(JSON.stringify(hosting)).toString('base64url')}`);
   return words.join(' ');
 }
 
@@ -64,12 +68,14 @@ export function processState({ draining, starting, blobHost }: ProcessRecord): s
 function processRecord(id: ProcessId, text: string): ProcessRecord {
   const [role, draining, ...words] = text.split(' ');
   const blobHost = words.find((word) => word.startsWith(BLOBS))?.slice(BLOBS.length);
+  const hosting = words.find((word) => word.startsWith(HOSTING))?.slice(HOSTING.length);
   return {
     id,
     role: role as Role,
     draining: draining === '1',
     ...(words.includes('starting') ? { starting: true } : {}),
     ...(blobHost === undefined ? {} : { blobHost }),
+    ...(hosting === undefined ? {} : { hosting: JSON.parse(Buffer.from(hosting, 'base64url').toString()) }),
   };
 }
 

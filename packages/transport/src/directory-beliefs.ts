@@ -1,6 +1,6 @@
 import type { Epoch, ProcessId } from '@nereid/protocol';
 import type { DirectoryChange, ProcessRecord } from './directory.ts';
-import type { DirectoryAnswer, DirectoryNews } from './directory-answer.ts';
+import { type DirectoryAnswer, type DirectoryNews, processState } from './directory-answer.ts';
 import type { SharedValue } from './directory-values.ts';
 
 interface Belief<T> {
@@ -137,7 +137,7 @@ export function createDirectoryBeliefs<R>({ graceUs, decode, unreadable }: Belie
 }
 
 function isSameProcess(a: ProcessRecord, b: ProcessRecord): boolean {
-  return a.role === b.role && a.draining === b.draining && a.starting === b.starting && a.blobHost === b.blobHost;
+  return a.role === b.role && processState(a) === processState(b);
 }
 
 function isSameEpoch(a: Epoch, b: Epoch): boolean {

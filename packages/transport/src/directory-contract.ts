@@ -35,6 +35,15 @@ export function directoryContract(name: string, makeDirectory: MakeDirectory): v
       }
     });
 
+    test('what a worker tells of itself is listed with it, and anew where it changes', async () => {
+      const directory = await makeDirectory();
+      for (const labels of [{ zone: 'a b', 'gpu/kind': 'x' }, { zone: 'c' }]) {
+        const worker = { ...WORKER, hosting: { labels } };
+        await directory.register(worker);
+        await vi.waitFor(() => expect(directory.processes('worker')).toEqual([worker]));
+      }
+    });
+
     test('a coordinator that starts says so until it registers as started', async () => {
       const directory = await makeDirectory();
       const coordinator = { id: 'co-1', role: 'coordinator', draining: false } as const;

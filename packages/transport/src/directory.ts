@@ -14,6 +14,13 @@ export interface ProcessRecord {
   readonly starting?: boolean;
   /** Names the place where it finds blobs as files; absent where it finds none. Without blanks. */
   readonly blobHost?: string;
+  /** Of a worker: what models can be placed on it by. */
+  readonly hosting?: HostingRecord;
+}
+
+/** What a worker tells of itself beside the models that it holds; beliefs about it may lag by seconds. */
+export interface HostingRecord {
+  readonly labels: Readonly<Record<string, string>>;
 }
 
 /** Says what changed; look it up for the new value. */

@@ -6,7 +6,16 @@
  * serves until the new one is ready and stays if that cannot be loaded (Triton's way), with the
  * reason in its description.
  */
-import { decodeModelConfig, missingGpus, modelSignature, resolveInstances } from '@nereid/config';
+import {
+  decodeModelConfig,
+  type Labels,
+  type ModelConfig,
+  missingGpus,
+  missingLabels,
+  modelSignature,
+  placementRule,
+  resolveInstances,
+} from '@nereid/config';
 import {
   type ControlMessage,
   type Epoch,
@@ -27,6 +36,8 @@ export interface HostedModelOptions extends HostingOptions {
   readonly hashModel: (name: string, directory: string) => Promise<string>;
   /** GPUs of this machine. */
   readonly gpus: number;
+  /** That this worker carries. */
+  readonly labels: Labels;
   /** Undefined where there is no journal. */
   readonly recorder: Recorder | undefined;
 }
@@ -175,7 +186,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     sequences,
     hold(message) {
       const { config, signature, directory } = readSource(message, options);
-      const missing = missingGpus(config, options.gpus);
+      const missing = lacking(config, options);
       if (missing !== undefined) {
         options.log.warn({ model: name }, `model is left to other workers: ${missing}`);
         directory.catch(() => {});
@@ -246,6 +257,12 @@ function notHeld(version: string, running: readonly string[], lacks: string): Ve
 
 function sameContent(a: VersionSource, b: VersionSource): boolean {
   return a.configText === b.configText && a.contentHash === b.contentHash;
+}
+
+/** What this worker lacks for the model; undefined where it has all. */
+function lacking(config: ModelConfig, { labels, gpus }: HostedModelOptions): string | undefined {
+  const missing = missingLabels(placementRule(config).labels, labels);
+  return missing === '' ? missingGpus(config, gpus) : `no worker carries ${missing}`;
 }
 
 /** Config and folder of a load; what is wrong with either is why `directory` rejects. */

@@ -1,5 +1,5 @@
 import { type CallerLimits, createLazyCaller, openCaller, type ResponseStore } from '@nereid/caller';
-import type { ExpandedInstance, ModelRecord, ResourceLimit } from '@nereid/config';
+import type { ExpandedInstance, Labels, ModelRecord, ResourceLimit } from '@nereid/config';
 import type { Message, ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, newProcessId, type Timer } from '@nereid/runtime';
 import {
@@ -34,6 +34,8 @@ export interface WorkerOptions {
   readonly holds?: (model: string) => boolean;
   /** GPUs of this machine, numbered from 0; none by default. A model that wants more is left to other workers. */
   readonly gpus?: number;
+  /** `--worker-labels`; none by default. A model that asks for others is left to other workers. */
+  readonly labels?: Labels;
   /** `--backend-config`: settings by backend name, '' for all backends. */
   readonly backendSettings: BackendSettings;
   /** `--rate-limit=execution_count`; off without it. */
@@ -132,6 +134,7 @@ export function createWorker(options: WorkerOptions): Worker {
       findModel,
       hashModel,
       gpus: options.gpus ?? 0,
+      labels: options.labels ?? {},
       holds: options.holds ?? (() => true),
       largeTensors: transport.largeTensors,
       limitLoads: createAtMost(options.loadsMax),
@@ -164,11 +167,13 @@ export function createWorker(options: WorkerOptions): Worker {
     }
   };
 
+  const record = () =>
+    ({ id: mailbox.id, role: 'worker', draining, hosting: { labels: options.labels ?? {} } }) as const;
+
   const register = async () => {
-    const { id } = mailbox;
     standing = 'registering';
     try {
-      await directory.register({ id, role: 'worker', draining });
+      await directory.register(record());
     } catch (error) {
       if (standing === 'registering') standing = 'lapsed';
       throw error;
@@ -177,7 +182,7 @@ export function createWorker(options: WorkerOptions): Worker {
     standing = 'registered';
     const kept = early;
     early = [];
-    if (kept.length > 0) receive(id, kept);
+    if (kept.length > 0) receive(mailbox.id, kept);
   };
 
   const fence = async () => {
@@ -227,14 +232,10 @@ export function createWorker(options: WorkerOptions): Worker {
 
   const stop = async (deadlineMs: number | undefined) => {
     draining = true;
-    const { id } = mailbox;
     const deadline =
       deadlineMs === undefined ? undefined : clock.at(clock.nowUs() + deadlineMs * 1000, () => loop.abandon());
     // Whether or not the directory hears of it, each owner does.
-    const telling = [
-      standing === 'new' ? undefined : directory.register({ id, role: 'worker', draining }),
-      loop.stop(),
-    ] as const;
+    const telling = [standing === 'new' ? undefined : directory.register(record()), loop.stop()] as const;
     endOrphans();
     const [told] = await Promise.allSettled(telling);
     deadline?.cancel();
