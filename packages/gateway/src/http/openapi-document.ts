@@ -4,20 +4,15 @@ import { generalPaths } from './openapi-general.ts';
 import { modelPart } from './openapi-model.ts';
 import { dataSchema, dataSchemaName, GENERAL_SCHEMAS, hasJsonForm, type Schema } from './openapi-schemas.ts';
 
-/** Names that stand in a URL as they are: escapes in a path are not decoded, and braces are OpenAPI's own. */
-const PATH_NAME = /^[\w.~!$&'()*+,;=:@-]+$/;
 /** What component names are made of. */
 const NO_KEY = /[^\w.-]/g;
 
-/**
- * The OpenAPI 3.1 document of the models that are READY, which come in the order of their names. A model whose name
- * cannot stand in a URL is left out: it cannot be reached over HTTP either.
- */
+/** The OpenAPI 3.1 document of the models that are READY, which come in the order of their names. */
 export function openApiDocument(models: readonly ModelFound[], version: string): Schema {
   const paths: Record<string, Record<string, Schema>> = {};
   const schemas: Record<string, Schema> = { ...GENERAL_SCHEMAS, ...EXPLAINED_SCHEMAS };
   const tags = [{ name: 'server' }, { name: 'jobs' }];
-  for (const [index, found] of models.filter(({ record }) => PATH_NAME.test(record.name)).entries()) {
+  for (const [index, found] of models.entries()) {
     const { name } = found.record;
     // Two names may be alike in what is left of them.
     const key = `${name.replaceAll(NO_KEY, '_')}.${index}`;

@@ -2,6 +2,7 @@ import type { ModelFound } from '@nereid/caller';
 import type { InputSignature, ModelSignature, TensorSignature } from '@nereid/config';
 import type { Datatype } from '@nereid/protocol';
 import { metadataShape } from '../model-metadata.ts';
+import { modelPath } from './model-path.ts';
 import { generateExample, inferExample } from './openapi-example.ts';
 import { JOB_HEADERS, PREFER } from './openapi-jobs.ts';
 import { JOB_ERROR_RESPONSE, jsonBody, jsonResponse, operation } from './openapi-parts.ts';
@@ -36,7 +37,7 @@ export function modelPart(found: ModelFound, key: string): ModelPart {
   if (!signature.decoupled) schemas[names.response] = responseSchema(signature);
   if (generates) schemas[names.generate] = generateSchema(signature);
   for (const version of ['', ...readyVersions]) {
-    const base = `/v2/models/${signature.name}${version === '' ? '' : `/versions/${version}`}`;
+    const base = `/v2/models/${modelPath(signature.name)}${version === '' ? '' : `/versions/${version}`}`;
     Object.assign(paths, aboutPaths(signature.name, version, base));
     Object.assign(paths, inferPaths(signature, version, base, names));
     if (generates) Object.assign(paths, generatePaths(signature, version, base, names.generate));

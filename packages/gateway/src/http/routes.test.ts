@@ -3,7 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { identity, modelRecord, readyVersion, SIMPLE } from '../gateway-fixture.ts';
 import { httpFixture } from './http-fixture.ts';
 
-const MODELS = [modelRecord(SIMPLE), modelRecord(identity('simp%6Ce', 'FP32'))];
+const MODELS = [
+  modelRecord(SIMPLE),
+  ...['simp%6Ce', 'my own/m~', 'é'].map((name) => modelRecord(identity(name, 'FP32'))),
+];
 
 const NOT_FOUND = '{"error":"Not Found"}';
 const NOT_ALLOWED = '{"error":"Method Not Allowed"}';
@@ -51,7 +54,11 @@ describe('paths match whole and as sent', () => {
 
   it.each([
     ['/v2/models/simp%6Ce', 'simp%6Ce'],
-    ['/v2/models/%C3%A9', undefined],
+    ['/v2/models/simp%256Ce', 'simp%6Ce'],
+    ['/v2/models/my%20own%2Fm~', 'my own/m~'],
+    ['/v2/models/my%20own%2Fm%7E/versions/1', 'my own/m~'],
+    ['/v2/models/%C3%A9', 'é'],
+    ['/v2/models/%FF', undefined],
     ['/v2/models/simple?x=/y', 'simple'],
     ['/v2/models/simple/versions/01?', 'simple'],
     ['/v2/models/s%', undefined],

@@ -7,6 +7,7 @@ import { shownTraceSettings, traceModelRefusal } from '../trace-settings.ts';
 import { sendJson } from './errors.ts';
 import { type Members, refuse, withMembers } from './json-body.ts';
 import { textValue } from './json-member.ts';
+import { modelOf } from './model-path.ts';
 import type { ServicesContext } from './services-context.ts';
 
 interface Context extends ServicesContext {
@@ -35,8 +36,9 @@ export function setTraceSetting(context: Context, request: FastifyRequest, reply
 function servable(context: Context, request: FastifyRequest, reply: FastifyReply): string | undefined {
   const { model } = request.params as { readonly model?: string };
   if (model === undefined) return '';
-  const error = traceModelRefusal(context.gateway, model);
-  if (error === undefined) return model;
+  const { name } = modelOf(request);
+  const error = traceModelRefusal(context.gateway, name);
+  if (error === undefined) return name;
   refuse(context, reply, error);
   return undefined;
 }
