@@ -134,6 +134,7 @@ async function openCluster(): Promise<Cluster> {
 async function startCoordinator(cluster: Cluster, model: string, jobs: JobQueues, id = 'co-1') {
   const reader = {
     folders: async () => [{ name: model, conflict: null }],
+    list: async () => [],
     read: async () => source(model),
     directory: async () => '',
     versions: async () => ['1'],

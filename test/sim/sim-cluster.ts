@@ -281,6 +281,7 @@ function startCoordinator({
     registry: createRegistry(),
     reader: {
       folders: async () => models.map(({ name }) => ({ name, conflict: null })),
+      list: async () => models.map(({ name }) => ({ name, conflict: null, signature: '' })),
       read: async (name) => modelSource(name, build(name), !switches.off.has('R37')),
       directory: async () => '',
       versions: async (name) => modelSource(name, build(name)).versions,

@@ -5,8 +5,9 @@
  */
 
 import { type ModelRecord, type ModelSource, parseModelConfig } from '@nereid/config';
-import { createCoordinator, type ModelReader } from '@nereid/coordinator';
+import { createCoordinator } from '@nereid/coordinator';
 import { type ExecuteMessage, type InferRequest, REQUEST_DEFAULTS } from '@nereid/protocol';
+import type { ModelReader } from '@nereid/repository';
 import { createLog, createRegistry, type Random, seededRandom, virtualClock } from '@nereid/runtime';
 import { INSTANCE_DEPTH_MAX } from '@nereid/scheduler';
 import { createLocalDirectory, createLocalTransport } from '@nereid/transport';
@@ -50,6 +51,7 @@ function source(name: string): ModelSource {
 
 const reader: ModelReader = {
   folders: async () => Object.keys(MODELS).map((name) => ({ name, conflict: null })),
+  list: async () => [],
   read: async (name) => source(name),
   directory: async () => '',
   versions: async () => ['1'],

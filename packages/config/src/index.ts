@@ -15,6 +15,7 @@ export { flagsHelp, flagsMarkdown } from './flag-docs.ts';
 export type { FlagRole } from './flag-meta.ts';
 export type { ModelConfig } from './gen/model_config_pb.ts';
 export * as pb from './gen/model_config_pb.ts';
+export { isIgnoredName } from './ignored-names.ts';
 export { type CarrierKind, type CarrierSettings, carrierKind, carrierSettings } from './instance-carrier.ts';
 export { type JournalRule, journalRule } from './journal-rule.ts';
 export { LABELS_FORM, type Labels, labelsText, missingLabels, readLabelPairs } from './labels.ts';
@@ -67,7 +68,7 @@ export { parseModelConfig } from './parse-model-config.ts';
 export { type PlacementRule, placementRule } from './placement-rule.ts';
 export { LOAD_FAILED, type ModelSource, modelVersions, type ReadModelOptions, readModel } from './read-model.ts';
 export { hasHashTag } from './redis-hash-tag.ts';
-export { listModels, type RepositoryEntry } from './repository.ts';
+export { folderNames, isFolder, listModels, type RepositoryEntry } from './repository.ts';
 export {
   decodeRepositoryList,
   encodeRepositoryList,

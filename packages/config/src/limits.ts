@@ -38,6 +38,7 @@ export const LIMITS = {
   versions_per_model_max: 4_096,
   files_per_version_max: 65_536,
   version_folder_depth_max: 16,
+  model_files_max: 262_144,
   onnx_head_bytes_max: 67_108_864,
   instances_per_model_max: 1_024,
   instance_start_timeout_ms: 600_000,
@@ -113,6 +114,7 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   versions_per_model_max: 'Version folders of one model.',
   files_per_version_max: 'Files in one version folder and the folders below it.',
   version_folder_depth_max: 'How deep folders may nest in a version folder; more is a circle of links.',
+  model_files_max: 'Files of one model that are looked at for changes; what lies beyond is not noticed.',
   onnx_head_bytes_max: 'What is read of an ONNX graph without its weights to complete a config.',
   instances_per_model_max: 'Instances that one worker starts for one model version.',
   instance_start_timeout_ms:

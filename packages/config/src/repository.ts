@@ -35,7 +35,8 @@ export async function listModels(repositories: readonly string[]): Promise<Repos
   return [...models.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-async function folderNames(repository: string): Promise<string[]> {
+/** The models of one repository, see `listModels`. Throws INVALID_ARG where it is no readable folder. */
+export async function folderNames(repository: string): Promise<string[]> {
   try {
     const entries = await readdir(repository, { withFileTypes: true });
     const names: string[] = [];

@@ -1,5 +1,6 @@
 import { DEFAULTS, type ModelRecord } from '@nereid/config';
 import { type ErrorInfo, errorInfo, NereidError, NOT_EXPLICIT, type ProcessId } from '@nereid/protocol';
+import type { ModelReader } from '@nereid/repository';
 import type { Clock, Log, Registry } from '@nereid/runtime';
 import {
   type BulkStore,
@@ -16,7 +17,6 @@ import { type CoordinatorCounts, countRequests } from './coordinator-counts.ts';
 import type { EnsembleCallsParts } from './ensemble-calls.ts';
 import { createLeaseLook } from './lease-look.ts';
 import { drainQueues } from './model-queues.ts';
-import type { ModelReader } from './model-reader.ts';
 import { canHandOver, isIdle, type OwnedModel } from './owned-model.ts';
 import type { Owner } from './owner.ts';
 import { createReaper } from './reaper.ts';

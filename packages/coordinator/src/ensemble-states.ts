@@ -8,11 +8,11 @@ import {
   modelSignature,
 } from '@nereid/config';
 import { isNoHolder, UNLOADED } from '@nereid/protocol';
+import type { ModelReader } from '@nereid/repository';
 import type { Clock, Log } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
 import { type EnsembleRefusal, type EnsembleVerdict, ensembleVerdict } from './ensemble-verdict.ts';
-import type { ModelReader } from './model-reader.ts';
 import { type OwnedModel, setStates } from './owned-model.ts';
 
 /** With roles apart, how long a load waits for a model of the repository that nobody has said anything of yet. */

@@ -21,12 +21,12 @@ import {
   type SlotDescription,
   type VersionDescription,
 } from '@nereid/protocol';
+import type { ModelReader } from '@nereid/repository';
 import { createLog, createRegistry, virtualClock } from '@nereid/runtime';
 import type { Directory, Transport } from '@nereid/transport';
 import { type CoordinatorOptions, type CoordinatorParts, createCoordinator } from './coordinator.ts';
 import { fakeGateway } from './fake-gateway.ts';
 import { fakeLane } from './fake-lane.ts';
-import type { ModelReader } from './model-reader.ts';
 
 const CONFIG = `
   backend: "javascript"
@@ -83,6 +83,11 @@ export function fakeCluster(
   const files = new Map<string, ModelSource | NereidError>(models.map((model) => [model.name, model]));
   const reader: ModelReader = {
     folders: async () => [...files.keys()].map((name) => ({ name, conflict: null })),
+    list: async () =>
+      [...files].map(([name, model]) => {
+        const signature = model instanceof NereidError ? model.message : model.contentHash;
+        return { name, conflict: null, signature };
+      }),
     read: async (name) => {
       const found = files.get(name);
       if (found === undefined) throw new NereidError('INTERNAL', `failed to load '${name}'`);

@@ -6,4 +6,3 @@ export {
   type LoadFailure,
 } from './coordinator.ts';
 export type { CoordinatorCounts } from './coordinator-counts.ts';
-export { type ModelReader, repositoryReader } from './model-reader.ts';

@@ -1,11 +1,11 @@
 import { LOAD_FAILED, type ModelRecord, type ModelSource } from '@nereid/config';
 import { errorInfo, NereidError, UNLOADED } from '@nereid/protocol';
+import type { ModelReader } from '@nereid/repository';
 import type { Clock, Log } from '@nereid/runtime';
 import type { Conditions } from './conditions.ts';
 import type { EnsembleStates } from './ensemble-states.ts';
 import type { Leases } from './leases.ts';
 import { closeQueues, drainQueues, type ModelQueuesParts, openQueues } from './model-queues.ts';
-import type { ModelReader } from './model-reader.ts';
 import { closeStrategies, openStrategies } from './model-strategies.ts';
 import type { ModelWorkers } from './model-workers.ts';
 import { loadedModel, unsupportedText } from './new-model.ts';

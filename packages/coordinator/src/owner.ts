@@ -8,6 +8,7 @@ import {
   type RefusedMessage,
   STOPPING,
 } from '@nereid/protocol';
+import type { ModelReader } from '@nereid/repository';
 import type { AtMost, Clock, Log } from '@nereid/runtime';
 import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
@@ -18,7 +19,6 @@ import type { JobIntake } from './job-intake.ts';
 import { createLeases } from './leases.ts';
 import { createModelLoads } from './model-loads.ts';
 import { abandonQueues, closeQueues, type ModelQueuesParts, type QueueLimits } from './model-queues.ts';
-import type { ModelReader } from './model-reader.ts';
 import { createModelWorkers } from './model-workers.ts';
 import { hasQueues, modelRecord, type OwnedModel, unloadSettled } from './owned-model.ts';
 import { stillUnloading } from './request-error.ts';

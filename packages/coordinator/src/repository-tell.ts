@@ -1,8 +1,8 @@
 import { encodeRepositoryList, REPOSITORY_VALUE } from '@nereid/config';
 import type { ProcessId } from '@nereid/protocol';
+import type { ModelReader } from '@nereid/repository';
 import type { Log } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
-import type { ModelReader } from './model-reader.ts';
 
 export interface RepositoryTellParts {
   readonly id: ProcessId;

@@ -1,6 +1,6 @@
 import type { ModelRecord } from '@nereid/config';
 import { isNoHolder, NereidError } from '@nereid/protocol';
-import type { ModelReader } from './model-reader.ts';
+import type { ModelReader } from '@nereid/repository';
 
 /**
  * Names of the models to load at start (docs/user_guide/model_management.md): all with

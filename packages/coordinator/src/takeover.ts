@@ -1,11 +1,11 @@
 import type { ModelRecord } from '@nereid/config';
+import type { ModelReader } from '@nereid/repository';
 import type { AtMost, Clock, Log, Timer } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
 import type { EnsembleStates } from './ensemble-states.ts';
 import type { Leases } from './leases.ts';
 import type { BegunLoad } from './model-loads.ts';
 import { type ModelQueuesParts, openQueues } from './model-queues.ts';
-import type { ModelReader } from './model-reader.ts';
 import { closeStrategies, openStrategies } from './model-strategies.ts';
 import type { ModelWorkers } from './model-workers.ts';
 import { recordedModel } from './new-model.ts';

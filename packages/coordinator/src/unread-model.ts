@@ -1,6 +1,6 @@
 import { decodeModelConfig, type ModelRecord } from '@nereid/config';
 import { ERROR_TABLE, type ErrorInfo } from '@nereid/protocol';
-import type { ModelReader } from './model-reader.ts';
+import type { ModelReader } from '@nereid/repository';
 
 /**
  * The record of a model whose files are at fault, so that there is no config to publish: its

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { ReadModelOptions } from '@nereid/config';
-import { type ModelReader, repositoryReader } from '@nereid/coordinator';
 import { NereidError } from '@nereid/protocol';
+import { joinRepositories, localRepository, type ModelReader, repositoryReader } from '@nereid/repository';
 import type { ServerOptions } from './server-options.ts';
 
 export interface ModelFiles {
@@ -20,7 +20,8 @@ export interface ModelFiles {
  */
 export function modelFiles(options: ServerOptions, gpus: number | undefined): ModelFiles {
   const repositories = options.modelRepositories.map((path) => resolve(path));
-  const reader = repositoryReader(repositories, readModelOptions(options, gpus));
+  const joined = joinRepositories(repositories.map(localRepository));
+  const reader = repositoryReader(joined, readModelOptions(options, gpus));
   const hashes = new Map<string, string>();
   return {
     reader: {
