@@ -24,7 +24,7 @@ function stuckServer(backends: readonly string[], batches: number, stopCalled: (
   };
 }
 
-function stopped(starting: (stopCalled: () => void) => Promise<StoppableServer>) {
+function stopped(starting: (stopCalled: () => void) => Promise<StoppableServer>, pauseMs = 0) {
   const clock = virtualClock();
   let written = '';
   let kills = 0;
@@ -40,6 +40,7 @@ function stopped(starting: (stopCalled: () => void) => Promise<StoppableServer>)
   const ended = stopWithin({
     starting: starting(called),
     timeoutS: TIMEOUT_S,
+    pauseMs,
     clock,
     log: createLog({ level: 'info', destination }),
     kill: () => {
@@ -63,6 +64,25 @@ describe('a stop that takes longer than its time', () => {
     expect(await stop.ended).toBe(1);
     expect(stop.written()).toContain('"Exit timeout expired. Exiting immediately."');
     expect(stop.kills()).toBe(kills);
+  });
+
+  it('has all of its time after the pause', async () => {
+    const given: unknown[] = [];
+    const stop = stopped(async (called) => {
+      const stuck = stuckServer([], 0, called);
+      const stop: StoppableServer['stop'] = (options) => {
+        given.push(options);
+        return stuck.stop(options);
+      };
+      return { ...stuck, stop };
+    }, 500);
+    await stop.stopCalled;
+    expect(given).toEqual([{ deadlineMs: TIMEOUT_S * 1000, pauseMs: 500 }]);
+    expect(stop.written()).toContain('Not ready from now on, and taking requests for another 500 ms.');
+    stop.clock.advanceUs(TIMEOUT_S * 1e6 + 500_000 - 1);
+    expect(stop.written()).not.toContain('Exit timeout');
+    stop.clock.advanceUs(1);
+    expect(await stop.ended).toBe(1);
   });
 
   it('is killed where the server is still starting', async () => {

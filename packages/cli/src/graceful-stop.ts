@@ -9,6 +9,8 @@ export interface GracefulStop {
   /** The server, or its start that is still under way. */
   readonly starting: Promise<StoppableServer>;
   readonly timeoutS: number;
+  /** It is not ready, and takes requests, for so long first. */
+  readonly pauseMs: number;
   readonly clock: Clock;
   readonly log: Log;
   /** Ends the process without any clean-up (SIGKILL). */
@@ -16,18 +18,18 @@ export interface GracefulStop {
 }
 
 /**
- * Stops the server in order, or gives up when the time is over (Triton's `--exit-timeout-secs`).
+ * Stops the server in order, or gives up when the time is over (Triton's `--exit-timeout-secs`), which begins after the pause.
  * `process.exit` waits for each thread, cannot interrupt native code and aborts when that returns
  * (exit status 134, seconds late): where a model may be in such a run, giving up is `kill`.
  */
-export async function stopWithin({ starting, timeoutS, clock, log, kill }: GracefulStop): Promise<ExitCode> {
+export async function stopWithin({ starting, timeoutS, pauseMs, clock, log, kill }: GracefulStop): Promise<ExitCode> {
   let runsNativeCode = () => true;
   let expire = () => {};
   const expired = new Promise<'expired'>((resolve) => {
     expire = () => resolve('expired');
   });
   // Set before the server sets its own for the same time, so that a stop that drops requests is never taken for an orderly one.
-  const timer = clock.at(clock.nowUs() + timeoutS * 1e6, expire);
+  const timer = clock.at(clock.nowUs() + timeoutS * 1e6 + pauseMs * 1000, expire);
   const stopping = async (): Promise<ExitCode> => {
     let server: StoppableServer;
     try {
@@ -40,7 +42,8 @@ export async function stopWithin({ starting, timeoutS, clock, log, kill }: Grace
     const hasNativeModels = server.models().some(({ config }) => config.backend !== 'javascript');
     runsNativeCode = () => hasNativeModels && server.counts().batches > 0;
     try {
-      await server.stop({ deadlineMs: timeoutS * 1000 });
+      if (pauseMs > 0) log.info(`Not ready from now on, and taking requests for another ${pauseMs} ms.`);
+      await server.stop({ deadlineMs: timeoutS * 1000, pauseMs });
       return EXIT_CODE.stopped;
     } catch (err) {
       log.error({ err }, 'stopping failed');

@@ -53,18 +53,20 @@ export async function run(command: RunCommand, argv: readonly string[], host: Ru
   const signalled = new Promise<StopSignal>((resolve) => host.listenForSignals(resolve));
   try {
     const starting = host.start[command](serverOptions(options, { log, control }, env));
-    const stop = () =>
-      stopWithin({ starting, timeoutS: options.exitTimeoutSecs, clock: host.clock, log, kill: host.kill });
+    const { clock, kill } = host;
+    const stop = (pauseMs: number) =>
+      stopWithin({ starting, timeoutS: options.exitTimeoutSecs, pauseMs, clock, log, kill });
     // A signal during the start ends the waiting for it, not the start: that is stopped when it is there.
     const server = await Promise.race([starting, signalled.then(() => undefined)]);
     if (server !== undefined && LOADS_MODELS[command]) announceModels(server, options, log);
     if (server !== undefined && options.exitOnError && server.loadFailures.length > 0) {
-      await stop();
+      await stop(0);
       return fail(loadFailureText(server.loadFailures), EXIT_CODE.repository);
     }
     if (server !== undefined) announceServices(command, server, options, log);
     log.info(`${await signalled} received: stopping`);
-    return await stop();
+    // Nobody sends requests to a server that was never there.
+    return await stop(server === undefined ? 0 : options.drainPauseMs);
   } catch (failure) {
     const { text, exitCode } = startFailure(failure);
     return fail(text, exitCode);

@@ -79,6 +79,7 @@ describe('forms of a flag', () => {
       nodeId: '',
       exitOnError: true,
       exitTimeoutSecs: 30,
+      drainPauseMs: 0,
       rateLimit: 'off',
       cacheConfig: [],
       responseCacheByteSize: 0,

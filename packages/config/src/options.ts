@@ -50,6 +50,7 @@ export const JOBS_FSYNC = ['everysec', 'always'] as const;
 export type JobsFsync = (typeof JOBS_FSYNC)[number];
 /** Node's timers take no longer delay. */
 const EXIT_TIMEOUT_S_MAX = 2_000_000;
+const DRAIN_PAUSE_MS_MAX = 3_600_000;
 /** Below this the margins of leases are shorter than a pause for garbage. */
 export const TIME_SCALE_MIN = 0.1;
 export const TIME_SCALE_MAX = 100;
@@ -95,6 +96,18 @@ export const optionsSchema = z.strictObject({
     .register(flagMetas, {
       ...server,
       description: 'Seconds that requests in flight may take to finish after SIGINT or SIGTERM.',
+    }),
+  drainPauseMs: z
+    .int()
+    .min(0)
+    .max(DRAIN_PAUSE_MS_MAX)
+    .default(0)
+    .register(flagMetas, {
+      ...server,
+      roles: GATEWAY,
+      ours: true,
+      description:
+        'Milliseconds from SIGINT or SIGTERM for which the server is not ready and still takes requests, so that balancers send them elsewhere first. They do not count in --exit-timeout-secs.',
     }),
   strictReadiness: z
     .boolean()

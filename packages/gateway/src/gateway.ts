@@ -51,8 +51,8 @@ export interface GatewayOptions {
  * Holds the requests that somebody waits for: checks them, sends them to the model's owner and
  * hands each its one outcome. HTTP, gRPC and the in-process API are thin edges around it.
  *
- * It is *serving* until `drain`, then *stopping* (not ready, new requests refused, running ones
- * finish) until `close` has failed what is left, then *closed*.
+ * It is *serving* until `drain`, *retiring* meanwhile from `retire` on (not ready, but new requests are taken), then
+ * *stopping* (not ready, new requests refused, running ones finish) until `close` has failed what is left, then *closed*.
  */
 export interface Gateway {
   /** Registers in the directory, so that others know that its mailbox is read. */
@@ -95,6 +95,8 @@ export interface Gateway {
   readonly explain: Explain;
   /** To be told of requests that begin to come for a model with `closesEarly`. */
   readonly coming: Caller['coming'];
+  /** No longer ready, for who chooses between servers; requests are taken as before. Idempotent. */
+  retire(): void;
   /** No longer ready, and refuses new requests; those it holds go on. Idempotent. */
   drain(): void;
   /** Drains, waits so long for the requests it holds, then fails those left. Idempotent. */
@@ -136,6 +138,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     return journal === true && unrecorded !== undefined ? nothingRecorded(unrecorded) : null;
   };
   let started = false;
+  let retiring = false;
   let stopping = false;
   let closing: Promise<void> | undefined;
   let closed = false;
@@ -178,6 +181,7 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   const drain = () => {
     if (stopping) return;
+    retiring = true;
     stopping = true;
     // A last coordinator that stops now need not leave its models for this gateway.
     if (started) void tell(() => directory.register({ id, role: 'gateway', draining: true }));
@@ -221,7 +225,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     },
     refused: caller.notes.refused,
     live: () => !closed,
-    ready: () => !stopping && (options.strictReadiness === false || (isCoordinated() && models.allReady())),
+    ready: () => !retiring && (options.strictReadiness === false || (isCoordinated() && models.allReady())),
     modelReady: (name, version) => !stopping && models.ready(name, version),
     model: (name, version = '') => models.find(name, version),
     cancelJob(model, id) {
@@ -233,6 +237,9 @@ export function createGateway(options: GatewayOptions): Gateway {
     explain,
     coming: caller.coming,
     servedModels: models.served,
+    retire() {
+      retiring = true;
+    },
     drain,
     close(deadlineMs = 0) {
       closing ??= stop(deadlineMs);

@@ -19,6 +19,7 @@ import { results, thrownError } from './infer-results.ts';
 import { modelFiles } from './model-files.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
 import { openUrls, type ProcessUrls } from './process-urls.ts';
+import { retire, type StopOptions } from './retire.ts';
 import {
   addJournalMetrics,
   addRoleMetrics,
@@ -79,7 +80,7 @@ export interface Server {
    * Refuses new requests, finishes those accepted (30 s at most, or `deadlineMs`), frees everything.
    * A run in native code that is still going then is waited for: it cannot be cut short. Idempotent.
    */
-  stop(options?: { readonly deadlineMs?: number }): Promise<void>;
+  stop(options?: StopOptions): Promise<void>;
   /** What is going on; all zero once idle. For leak tests and for the curious. */
   counts(): ServerCounts;
 }
@@ -139,6 +140,7 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   const urls = await openUrls({ http, grpc, metrics, redis: connector?.url ?? jobs.queues?.url });
 
   const stop: Server['stop'] = async (limits) => {
+    await retire(gateway, shared.clock, limits);
     // Not ready and no new work on any door, then the doors close from the outside in.
     gateway.drain();
     grpc?.drain();

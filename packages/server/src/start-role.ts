@@ -8,6 +8,7 @@ import { addDoorState } from './door-state.ts';
 import { modelFiles, ownModelFiles } from './model-files.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
 import { openUrls, type ProcessUrls } from './process-urls.ts';
+import { retire, type StopOptions } from './retire.ts';
 import {
   addJournalMetrics,
   addRoleMetrics,
@@ -45,7 +46,7 @@ export interface RoleProcess extends Health {
   readonly loadFailures: readonly LoadFailure[];
   counts(): Pick<ServerCounts, 'batches'>;
   /** Finishes what was accepted (30 s at most, or `deadlineMs`), frees everything. Idempotent. */
-  stop(options?: { readonly deadlineMs?: number }): Promise<void>;
+  stop(options?: StopOptions): Promise<void>;
 }
 
 /**
@@ -82,7 +83,8 @@ async function startGateway(options: ServerOptions, parts: ProcessParts): Promis
   const grpc = await addGrpc(parts, options, gateway, services, doors);
   const http = await addHttp(parts, options, gateway, services, jobs, doors);
   const urls = await openUrls({ http, grpc, metrics, redis: connector?.url });
-  const stop: RoleProcess['stop'] = (limits) => {
+  const stop: RoleProcess['stop'] = async (limits) => {
+    await retire(gateway, shared.clock, limits);
     gateway.drain();
     grpc?.drain();
     return parts.stop(limits);
