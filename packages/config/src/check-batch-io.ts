@@ -1,4 +1,4 @@
-import { NereidError } from '@nereid/protocol';
+import { refuseField } from './config-fault.ts';
 import {
   type BatchInput,
   type BatchOutput,
@@ -9,7 +9,6 @@ import {
 } from './gen/model_config_pb.ts';
 
 type BatchIo = BatchInput | BatchOutput;
-type Side = 'batch_input' | 'batch_output';
 
 /** Triton takes the first dimension for that of rows where there are none. */
 const ITEM_KINDS = new Set([InputKind.BATCH_ITEM_SHAPE, InputKind.BATCH_ITEM_SHAPE_FLATTEN]);
@@ -24,68 +23,71 @@ const ITEM_KINDS = new Set([InputKind.BATCH_ITEM_SHAPE, InputKind.BATCH_ITEM_SHA
 export function checkBatchIo(config: ModelConfig): void {
   const inputs = new Set(config.input.map((input) => input.name));
   const fed = new Map([...inputs].map((name) => [name, 'input']));
-  for (const batchInput of config.batchInput) {
+  for (const [index, batchInput] of config.batchInput.entries()) {
+    const path = `batch_input[${index}]`;
     const kind = InputKind[batchInput.kind];
-    if (kind === undefined) refuse(config, 'batch_input', `unknown batch input kind '${batchInput.kind}'`);
-    checkSource(config, 'batch_input', batchInput, kind, inputs);
+    if (kind === undefined) refuse(config, `${path}.kind`, `unknown batch input kind '${batchInput.kind}'`);
+    checkSource(config, path, batchInput, kind, inputs);
     if (config.maxBatchSize === 0 && ITEM_KINDS.has(batchInput.kind)) {
-      refuse(config, 'batch_input', `batch input kind '${kind}' tells of rows, so it needs max_batch_size > 0`);
+      refuse(config, `${path}.kind`, `batch input kind '${kind}' tells of rows, so it needs max_batch_size > 0`);
     }
     const { dataType } = batchInput;
     if (dataType !== DataType.TYPE_INT32 && dataType !== DataType.TYPE_FP32) {
       const got = `, got ${DataType[dataType]} for '${batchInput.targetName.join("', '")}'`;
-      refuse(config, 'batch_input', `batch input data type must be TYPE_INT32 or TYPE_FP32${got}`);
+      refuse(config, `${path}.data_type`, `batch input data type must be TYPE_INT32 or TYPE_FP32${got}`);
     }
     for (const target of batchInput.targetName) {
       const taken = fed.get(target);
       if (taken === 'input') {
         const why = 'the server makes it, so it must not be listed as an input';
-        refuse(config, 'batch_input', `target name '${target}' of a batch input is also an input: ${why}`);
+        refuse(config, `${path}.target_name`, `target name '${target}' of a batch input is also an input: ${why}`);
       }
       if (taken !== undefined)
-        refuse(config, 'batch_input', `target input name '${target}' can only be specified once`);
+        refuse(config, `${path}.target_name`, `target input name '${target}' can only be specified once`);
       fed.set(target, 'batch input');
     }
   }
   const targets = new Set<string>();
-  for (const batchOutput of config.batchOutput) {
+  for (const [index, batchOutput] of config.batchOutput.entries()) {
+    const path = `batch_output[${index}]`;
     const kind = OutputKind[batchOutput.kind];
-    if (kind === undefined) refuse(config, 'batch_output', `unknown batch output kind '${batchOutput.kind}'`);
-    checkSource(config, 'batch_output', batchOutput, kind, inputs);
+    if (kind === undefined) refuse(config, `${path}.kind`, `unknown batch output kind '${batchOutput.kind}'`);
+    checkSource(config, path, batchOutput, kind, inputs);
     for (const target of batchOutput.targetName) {
       if (targets.has(target)) {
-        refuse(config, 'batch_output', `target output name '${target}' can only be specified once`);
+        refuse(config, `${path}.target_name`, `target output name '${target}' can only be specified once`);
       }
       targets.add(target);
-      checkScattered(config, target, batchOutput.sourceInput[0] ?? '');
+      checkScattered(config, path, target, batchOutput.sourceInput[0] ?? '');
     }
   }
 }
 
-function refuse(config: ModelConfig, field: Side, text: string): never {
-  throw new NereidError('INVALID_ARG', `${text} for ${config.name}`, { field });
+function refuse(config: ModelConfig, path: string, text: string): never {
+  refuseField(path, `${text} for ${config.name}`);
 }
 
-function checkSource(config: ModelConfig, side: Side, io: BatchIo, kind: string, inputs: ReadonlySet<string>): void {
-  const what = side.replace('_', ' ');
+function checkSource(config: ModelConfig, path: string, io: BatchIo, kind: string, inputs: ReadonlySet<string>): void {
+  const what = path.replace('_', ' ').replace(/\[.*/, '');
   const { length } = io.sourceInput;
-  if (length !== 1) refuse(config, side, `${what} kind '${kind}' expects 1 source input, got ${length}`);
+  if (length !== 1)
+    refuse(config, `${path}.source_input`, `${what} kind '${kind}' expects 1 source input, got ${length}`);
   const unknown = io.sourceInput.find((name) => !inputs.has(name));
   if (unknown !== undefined) {
     const known = inputs.size === 0 ? ' (no input is listed)' : ` (inputs are '${[...inputs].join("', '")}')`;
-    refuse(config, side, `unknown source input name '${unknown}'${known}`);
+    refuse(config, `${path}.source_input`, `unknown source input name '${unknown}'${known}`);
   }
-  if (io.targetName.length === 0) refuse(config, side, `${what} kind '${kind}' must specify 'target_name'`);
+  if (io.targetName.length === 0) refuse(config, path, `${what} kind '${kind}' must specify 'target_name'`);
 }
 
 /** A variable dimension takes the value of the same dimension of the source, as the model sees both. */
-function checkScattered(config: ModelConfig, target: string, source: string): void {
+function checkScattered(config: ModelConfig, path: string, target: string, source: string): void {
   const output = config.output.find((candidate) => candidate.name === target);
-  if (output === undefined) refuse(config, 'batch_output', `unknown target output name '${target}'`);
+  if (output === undefined) refuse(config, `${path}.target_name`, `unknown target output name '${target}'`);
   const input = config.input.find((candidate) => candidate.name === source);
   const has = (input?.reshape?.shape ?? input?.dims ?? []).length;
   const axis = (output.reshape?.shape ?? output.dims).lastIndexOf(-1n);
   if (axis < has) return;
   const text = `dimension ${axis} of batch output '${target}' is variable, but its source input '${source}' has only`;
-  refuse(config, 'batch_output', `${text} ${has} dimensions`);
+  refuse(config, path, `${text} ${has} dimensions`);
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { checkModelConfig, missingGpus } from './check-model-config.ts';
+import { missingGpus } from './check-instance-groups.ts';
+import { checkModelConfig } from './check-model-config.ts';
 import { completeModelConfig, resolveInstances } from './complete-model-config.ts';
 import type { ModelConfig } from './gen/model_config_pb.ts';
 import { parseModelConfig } from './parse-model-config.ts';

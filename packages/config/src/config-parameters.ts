@@ -1,4 +1,4 @@
-import { NereidError } from '@nereid/protocol';
+import { mapEntry, refuseField } from './config-fault.ts';
 import { nearestName } from './flag-nearest.ts';
 import type { ModelConfig } from './gen/model_config_pb.ts';
 
@@ -42,7 +42,7 @@ export function checkBulk({ name, parameters }: ModelConfig): void {
   const given = parameters[BULK]?.stringValue;
   if (given === undefined || BULK_RULES.some((rule) => rule === given)) return;
   const text = `parameter '${BULK}' for ${name} must be ${BULK_RULES.map((rule) => `'${rule}'`).join(' or ')}, not '${given}'`;
-  throw new NereidError('INVALID_ARG', text, { field: 'parameters' });
+  refuseField(mapEntry('parameters', BULK), text);
 }
 
 /** Bytes that the inputs of a job may take in all; undefined where the config sets no limit. */
@@ -56,7 +56,7 @@ export function checkJobBytesMax(config: ModelConfig): void {
   const given = config.parameters[JOB_BYTES_MAX]?.stringValue;
   if (given === undefined || jobBytesMax(config) !== undefined) return;
   const text = `parameter '${JOB_BYTES_MAX}' for ${config.name} must be a number of bytes from 1, not '${given}'`;
-  throw new NereidError('INVALID_ARG', text, { field: 'parameters' });
+  refuseField(mapEntry('parameters', JOB_BYTES_MAX), text);
 }
 
 /** Whether batches of the model may go before their queue delay is over, where waiting on is of no use. */
@@ -69,9 +69,7 @@ export function checkEagerBatch(config: ModelConfig): void {
   const given = config.parameters[EAGER_BATCH]?.stringValue;
   if (given === undefined || given === 'false') return;
   const refuse = (text: string) => {
-    throw new NereidError('INVALID_ARG', `parameter '${EAGER_BATCH}' for ${config.name} ${text}`, {
-      field: 'parameters',
-    });
+    refuseField(mapEntry('parameters', EAGER_BATCH), `parameter '${EAGER_BATCH}' for ${config.name} ${text}`);
   };
   if (given !== 'true') refuse(`must be 'true' or 'false', not '${given}'`);
   if (config.schedulingChoice.case !== 'dynamicBatching') refuse("needs 'dynamic_batching'");
@@ -83,8 +81,6 @@ export function checkOwnParameters(config: ModelConfig): void {
     if (!key.startsWith(OWN_PREFIX) || OWN_PARAMETERS.includes(key)) continue;
     const nearest = nearestName(key, OWN_PARAMETERS);
     const fix = nearest === undefined ? `known are ${OWN_PARAMETERS.join(', ')}` : `did you mean '${nearest}'?`;
-    throw new NereidError('INVALID_ARG', `unknown parameter '${key}' for ${config.name}; ${fix}`, {
-      field: 'parameters',
-    });
+    refuseField(mapEntry('parameters', key), `unknown parameter '${key}' for ${config.name}; ${fix}`);
   }
 }

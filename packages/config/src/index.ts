@@ -1,8 +1,8 @@
 export { BAD_OPTION, badOption } from './bad-option.ts';
 export { cachesAnswers } from './caches-answers.ts';
 export { checkEnsembleModels, ensembleCircle, type FindModel, isDecoupledEnsemble } from './check-ensemble-models.ts';
+export { missingGpus } from './check-instance-groups.ts';
 export { checkJob } from './check-job.ts';
-export { missingGpus } from './check-model-config.ts';
 export { checkRequest } from './check-request.ts';
 export { completeEnsemble } from './complete-ensemble.ts';
 export { resolveInstances } from './complete-model-config.ts';

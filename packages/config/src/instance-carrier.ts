@@ -1,4 +1,4 @@
-import { NereidError } from '@nereid/protocol';
+import { mapEntry, refuseField } from './config-fault.ts';
 import type { ModelConfig } from './gen/model_config_pb.ts';
 
 const CARRIER_KEY = 'nereid.carrier';
@@ -26,18 +26,24 @@ export function carrierSettings({ name, parameters }: ModelConfig): CarrierSetti
   const chosen = parameters[CARRIER_KEY]?.stringValue ?? 'auto';
   const carrier = CHOICES.find((choice) => choice === chosen);
   if (carrier === undefined) {
-    refuse(`parameter '${CARRIER_KEY}' of model ${name} must be one of ${CHOICES.join(', ')}, got '${chosen}'`);
+    refuse(
+      CARRIER_KEY,
+      `parameter '${CARRIER_KEY}' of model ${name} must be one of ${CHOICES.join(', ')}, got '${chosen}'`,
+    );
   }
   const text = parameters[TIMEOUT_KEY]?.stringValue;
   if (text === undefined) return { carrier, executionTimeoutMs: undefined };
   const executionTimeoutMs = /^\d+$/.test(text) ? Number(text) : 0;
   if (executionTimeoutMs < 1 || executionTimeoutMs > EXECUTION_TIMEOUT_MS_MAX) {
     const range = `a whole number of milliseconds from 1 to ${EXECUTION_TIMEOUT_MS_MAX}`;
-    refuse(`parameter '${TIMEOUT_KEY}' of model ${name} must be ${range}, got '${text}'`);
+    refuse(TIMEOUT_KEY, `parameter '${TIMEOUT_KEY}' of model ${name} must be ${range}, got '${text}'`);
   }
   if (carrier === 'thread') {
     const why = `needs instances in processes, since a run inside a thread cannot be ended`;
-    refuse(`parameter '${TIMEOUT_KEY}' of model ${name} ${why}; leave '${CARRIER_KEY}' out or set it to process`);
+    refuse(
+      TIMEOUT_KEY,
+      `parameter '${TIMEOUT_KEY}' of model ${name} ${why}; leave '${CARRIER_KEY}' out or set it to process`,
+    );
   }
   return { carrier, executionTimeoutMs };
 }
@@ -51,6 +57,6 @@ export function carrierKind({ carrier, executionTimeoutMs }: CarrierSettings, la
   return launched || executionTimeoutMs !== undefined ? 'process' : 'thread';
 }
 
-function refuse(text: string): never {
-  throw new NereidError('INVALID_ARG', text, { field: 'parameters' });
+function refuse(key: string, text: string): never {
+  refuseField(mapEntry('parameters', key), text);
 }

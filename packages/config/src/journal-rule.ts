@@ -1,6 +1,6 @@
 /** What of a model's requests the journal records (docs/replay.md). */
-import { NereidError } from '@nereid/protocol';
 import { isEnsemble } from './complete-model-config.ts';
+import { mapEntry, refuseField } from './config-fault.ts';
 import type { ModelConfig } from './gen/model_config_pb.ts';
 
 const JOURNAL = 'nereid.journal';
@@ -37,10 +37,11 @@ export function checkJournal(config: ModelConfig, withoutTensors: boolean): void
   const { name, parameters } = config;
   const said = parameters[JOURNAL]?.stringValue;
   if (said !== undefined && journalShare(said) === undefined) {
-    refuse(`parameter '${JOURNAL}' for ${name} must be ${JOURNAL_FORMS}, not '${said}'`);
+    refuse(JOURNAL, `parameter '${JOURNAL}' for ${name} must be ${JOURNAL_FORMS}, not '${said}'`);
   }
   if (said !== undefined && said !== 'off' && isEnsemble(config)) {
     refuse(
+      JOURNAL,
       `parameter '${JOURNAL}' for ${name}: an ensemble runs nothing by itself; set it in the configs of its models`,
     );
   }
@@ -49,6 +50,7 @@ export function checkJournal(config: ModelConfig, withoutTensors: boolean): void
   const unknown = redacted(parameters).find((tensor) => !known.includes(tensor));
   if (unknown === undefined) return;
   refuse(
+    JOURNAL_REDACT,
     `parameter '${JOURNAL_REDACT}' for ${name}: it has no tensor '${unknown}'; its tensors are ${known.join(', ')}`,
   );
 }
@@ -61,6 +63,6 @@ function redacted(parameters: ModelConfig['parameters']): readonly string[] {
     .filter((name) => name !== '');
 }
 
-function refuse(text: string): never {
-  throw new NereidError('INVALID_ARG', text, { field: 'parameters' });
+function refuse(key: string, text: string): never {
+  refuseField(mapEntry('parameters', key), text);
 }

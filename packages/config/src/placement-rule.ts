@@ -1,6 +1,6 @@
 /** Where a model may run, and when it is held (docs/placement.md). */
-import { NereidError } from '@nereid/protocol';
 import { isEnsemble } from './complete-model-config.ts';
+import { mapEntry, refuseField } from './config-fault.ts';
 import type { ModelConfig } from './gen/model_config_pb.ts';
 import { LABELS_FORM, type Labels, readLabelPairs } from './labels.ts';
 
@@ -45,9 +45,9 @@ export function checkPlacement(config: ModelConfig): void {
     const given = parameters[key]?.stringValue;
     if (given === undefined) return;
     if (isEnsemble(config)) {
-      refuse(`parameter '${key}' for ${name}: no worker holds an ensemble; set it in the configs of its models`);
+      refuse(key, `parameter '${key}' for ${name}: no worker holds an ensemble; set it in the configs of its models`);
     }
-    if (!isRight(given)) refuse(`parameter '${key}' for ${name} must be ${wanted}, not '${given}'`);
+    if (!isRight(given)) refuse(key, `parameter '${key}' for ${name} must be ${wanted}, not '${given}'`);
   };
   const isBoolean = (text: string) => text === 'true' || text === 'false';
   check(LABELS, (text) => readLabelPairs(text) !== undefined, LABELS_FORM);
@@ -67,6 +67,6 @@ function milliseconds(text: string | undefined, least: number): number | undefin
   return ms >= least && ms <= MS_MAX ? ms : undefined;
 }
 
-function refuse(text: string): never {
-  throw new NereidError('INVALID_ARG', text, { field: 'parameters' });
+function refuse(key: string, text: string): never {
+  refuseField(mapEntry('parameters', key), text);
 }
