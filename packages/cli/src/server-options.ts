@@ -76,6 +76,7 @@ export function serverOptions(
     id: options.id,
     modelRepositories: options.modelRepository,
     modelControlMode: options.modelControlMode,
+    repositoryPollSecs: options.repositoryPollSecs,
     loadModels: options.loadModel,
     // The command itself ends where a model failed, after it has shown the table of all, as Triton does.
     exitOnError: false,

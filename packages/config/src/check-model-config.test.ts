@@ -39,7 +39,10 @@ describe('accepted', () => {
     ['an optional input', fp32('dims: 1 optional: true')],
     ['a response cache', `${IO} response_cache { enable: true }`],
     ['a rate limiter', `${IO} instance_group { rate_limiter { resources { name: "R" count: 1 } } }`],
-    ['parameters, also ours', `${IO} parameters { key: "x" value { } } parameters { key: "nereid.pin" value { string_value: "true" } }`],
+    [
+      'parameters, also ours',
+      `${IO} parameters { key: "x" value { } } parameters { key: "nereid.pin" value { string_value: "true" } }`,
+    ],
     ['a backend of its own', `${IO} backend: "mine"`],
     ['auto without GPU', `${IO} instance_group { kind: KIND_AUTO }`],
   ])('%s', (_name, text) => {

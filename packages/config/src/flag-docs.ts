@@ -83,11 +83,9 @@ function code(text: string): string {
 
 function effectiveRow(flag: Flag): string {
   const name = code(`--${flag.name}=${flag.valueForm}`);
-  const notes = [
-    flag.repeatable ? 'Repeatable.' : '',
-    flag.ours === true ? "Ours, not Triton's." : '',
-    ...Object.entries(flag.notYet ?? {}).map(([value, why]) => `\`${value}\`: ${why}.`),
-  ].filter((note) => note !== '');
+  const notes = [flag.repeatable ? 'Repeatable.' : '', flag.ours === true ? "Ours, not Triton's." : ''].filter(
+    (note) => note !== '',
+  );
   const text = [flag.description + aliasText(flag) + deprecatedText(flag), ...notes].join(' ');
   const others = Object.entries(flag.roleFallbacks ?? {}).map(([role, value]) => `, ${role} ${code(String(value))}`);
   const fallback = flag.required ? 'required' : code(flag.fallback) + others.join('');

@@ -34,7 +34,6 @@ function inert(topic: FlagTopic, roles: readonly FlagRole[], noEffect: string) {
   };
 }
 
-const poll = inert('Models', MODEL_ROLES, 'polling the repository is not there yet');
 const loading = inert(
   'Models',
   MODEL_ROLES,
@@ -56,7 +55,6 @@ const hardware = inert('Hardware', MODEL_ROLES, 'every GPU is used, whatever its
 const cloud = inert('Cloud', GATEWAY, 'the SageMaker and Vertex AI endpoints are not there');
 
 export const inertSchema = z.strictObject({
-  repositoryPollSecs: poll.integer(15, 'Seconds between two polls of the repository; 0 for none.', { agrees: '0' }),
   modelLoadRetryCount: loading.integer(0, 'How often a failed load is tried again.', { agrees: '0' }),
   modelNamespacing: loading.boolean(false, 'Let repositories hold models of the same name.'),
   repoagentDirectory: agents.text('/opt/tritonserver/repoagents', 'Where repository agents stand.'),

@@ -32,8 +32,6 @@ export interface FlagMeta {
   readonly allowed?: string;
   /** Further names for the same value. A deprecated one is warned about. */
   readonly aliases?: readonly { readonly name: string; readonly deprecated: boolean }[];
-  /** Values of Triton's that this version does not have, with what to use instead. */
-  readonly notYet?: Readonly<Record<string, string>>;
   /** Holds a password, perhaps: its value stands in no error text. */
   readonly secret?: true;
   /** What to use in place of it; setting it is warned about. */

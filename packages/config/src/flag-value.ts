@@ -28,10 +28,8 @@ function readText(kind: FlagKind, text: string): unknown {
  */
 export function readFlag(flag: Flag, texts: readonly string[], label: string): FlagValue {
   const wrong = (text: string): FlagValue => {
-    const notYet = Object.hasOwn(flag.notYet ?? {}, text) ? flag.notYet?.[text] : undefined;
     const shown = flag.secret === true ? 'this value' : `'${text}'`;
-    const why = notYet === undefined ? `${shown} is not allowed` : notYet;
-    return { ok: false, error: `${label}: ${why}; give ${flag.allowed}` };
+    return { ok: false, error: `${label}: ${shown} is not allowed; give ${flag.allowed}` };
   };
   const { separator } = flag;
   const separate = separator === undefined ? texts : texts.flatMap((text) => text.split(separator));

@@ -63,6 +63,7 @@ export {
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
 export { workerLabels } from './options-placement.ts';
 export { type ResourceLimit, resourceLimits } from './options-rate.ts';
+export { REPOSITORY_POLL_SECS, REPOSITORY_POLL_SECS_MAX } from './options-repository.ts';
 export { readTraceConfig } from './options-trace.ts';
 export { parseModelConfig } from './parse-model-config.ts';
 export { type PlacementRule, placementRule } from './placement-rule.ts';
@@ -70,6 +71,8 @@ export { LOAD_FAILED, type ModelSource, modelVersions, type ReadModelOptions, re
 export { hasHashTag } from './redis-hash-tag.ts';
 export { folderNames, isFolder, listModels, type RepositoryEntry } from './repository.ts';
 export {
+  CONTROL_MODES,
+  type ControlMode,
   decodeRepositoryList,
   encodeRepositoryList,
   REPOSITORY_VALUE,

@@ -270,10 +270,13 @@ describe('refusals name the flag and what is allowed', () => {
       "--model-load-thread-count: '0' is not allowed; give a whole number from 1 to 65536",
     ],
     [
-      ['--model-control-mode=poll'],
-      '--model-control-mode: polling the repository is not there yet in this version; give one of none, explicit',
+      ['--model-control-mode=toString'],
+      "--model-control-mode: 'toString' is not allowed; give one of none, poll, explicit",
     ],
-    [['--model-control-mode=toString'], "--model-control-mode: 'toString' is not allowed; give one of none, explicit"],
+    [
+      ['--repository-poll-secs=-1'],
+      "--repository-poll-secs: '-1' is not allowed; give a whole number from 0 to 2000000",
+    ],
     [['--grpc-port=x'], "--grpc-port: 'x' is not allowed; give a whole number from 0 to 65535"],
     [['--grpc-infer-thread-count=x'], "--grpc-infer-thread-count: 'x' is not allowed; give a whole number"],
     [

@@ -27,8 +27,10 @@ import { journalOptions, readJournalConfig } from './options-journal.ts';
 import { loggingOptions } from './options-logging.ts';
 import { placementOptions } from './options-placement.ts';
 import { rateOptions } from './options-rate.ts';
+import { repositoryOptions } from './options-repository.ts';
 import { readTraceConfig, traceOptions } from './options-trace.ts';
 import { hasHashTag, isClusterUrl } from './redis-hash-tag.ts';
+import { CONTROL_MODES } from './repository-list.ts';
 
 /** Defaults that hold for the in-process API (`createServer`) too. */
 export const DEFAULTS = {
@@ -127,13 +129,14 @@ export const optionsSchema = z.strictObject({
       description: 'A folder whose sub-folders are the models. Repeat it for several repositories.',
     }),
   modelControlMode: z
-    .enum(['none', 'explicit'])
+    .enum(CONTROL_MODES)
     .default('none')
     .register(flagMetas, {
       ...models,
-      notYet: { poll: 'polling the repository is not there yet in this version' },
-      description: 'none: load every model at start. explicit: load those that --load-model names.',
+      description:
+        'none: load every model at start. poll: the same, and follow what changes in the repositories. explicit: load those that --load-model names.',
     }),
+  ...repositoryOptions,
   loadModel: z
     .array(z.string().min(1))
     .default([])

@@ -12,7 +12,7 @@ test('a list is read as it was written', () => {
   expect(decodeRepositoryList(encodeRepositoryList(list))).toEqual(list);
 });
 
-test.each(['', '{', '{}', '[]', '{"mode":"poll","models":[]}', '{"mode":"none","models":[1]}'])(
+test.each(['', '{', '{}', '[]', '{"mode":"polling","models":[]}', '{"mode":"none","models":[1]}'])(
   '%j is none',
   (text) => {
     expect(decodeRepositoryList(text)).toBeUndefined();

@@ -1,5 +1,9 @@
 import { z } from 'zod';
 
+/** `--model-control-mode`. */
+export const CONTROL_MODES = ['none', 'poll', 'explicit'] as const;
+export type ControlMode = (typeof CONTROL_MODES)[number];
+
 /** A folder of a repository, whether its model was ever loaded or not. */
 export interface RepositoryFolder {
   readonly name: string;
@@ -9,7 +13,7 @@ export interface RepositoryFolder {
 
 /** What coordinators tell of their repositories, since gateways read none. */
 export interface RepositoryList {
-  readonly controlMode: 'none' | 'explicit';
+  readonly controlMode: ControlMode;
   /** By name. */
   readonly folders: readonly RepositoryFolder[];
 }
@@ -19,7 +23,7 @@ export const REPOSITORY_VALUE = 'repository';
 
 /** A name alone stands for a folder without a conflict. */
 const listSchema = z.object({
-  mode: z.enum(['none', 'explicit']),
+  mode: z.enum(CONTROL_MODES),
   models: z.array(z.union([z.string(), z.tuple([z.string(), z.string()])])),
 });
 

@@ -1,4 +1,4 @@
-import { DEFAULTS, type ModelRecord } from '@nereid/config';
+import { type ControlMode, DEFAULTS, type ModelRecord } from '@nereid/config';
 import { type ErrorInfo, errorInfo, NereidError, NOT_EXPLICIT, type ProcessId } from '@nereid/protocol';
 import type { ModelReader } from '@nereid/repository';
 import type { Clock, Log, Registry } from '@nereid/runtime';
@@ -14,6 +14,7 @@ import {
 } from '@nereid/transport';
 import { createConditions } from './conditions.ts';
 import { type CoordinatorCounts, countRequests } from './coordinator-counts.ts';
+import { createCoordinatorPoll } from './coordinator-poll.ts';
 import type { EnsembleCallsParts } from './ensemble-calls.ts';
 import { createLeaseLook } from './lease-look.ts';
 import { drainQueues } from './model-queues.ts';
@@ -26,8 +27,13 @@ import { startupModels, wantedModels } from './startup-models.ts';
 import { createStatisticsKeeper } from './statistics-keeper.ts';
 
 export interface CoordinatorOptions {
-  /** `none` loads every model at start; `explicit` only `loadModels` and what `loadModel` is called for. */
-  readonly controlMode: 'none' | 'explicit';
+  /**
+   * `none` loads every model at start; `poll` too, and follows what changes in the repositories; `explicit` loads only
+   * `loadModels` and what `loadModel` is called for.
+   */
+  readonly controlMode: ControlMode;
+  /** For `poll`: seconds between two looks at the repositories; 0, the default, for none. */
+  readonly repositoryPollSecs?: number;
   /** For `explicit`: names, or `*` alone for all. */
   readonly loadModels?: readonly string[];
   /** Models that load at the same time at start; 4 by default (`--model-load-thread-count`). */
@@ -119,6 +125,20 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   let stopped: Promise<void> | undefined;
   let running: Running | undefined;
 
+  const poll =
+    options.controlMode !== 'poll'
+      ? undefined
+      : createCoordinatorPoll({
+          ...parts,
+          ...{ models, look },
+          owner: () => running?.owner,
+          looked() {
+            takeFree();
+            void tellRepository();
+          },
+          stopping: () => stopping,
+        });
+
   const startTicks = (times: Timing, { ticks, owner }: Running) => {
     ticks.every(times.lease_look_ms, () => {
       owner.checkLeases();
@@ -137,7 +157,10 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     });
   };
 
-  const desired = () => wantedModels(options.controlMode, wanted, directory.records());
+  const desired = () => {
+    const named = start === 'taking' ? wanted : (poll?.present() ?? wanted);
+    return wantedModels(options.controlMode, named, directory.records());
+  };
 
   /** The desired models that nobody owns or minds and that fall to this coordinator now. */
   const freeModels = (owner: Owner): readonly string[] =>
@@ -151,7 +174,9 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     for (const name of freeModels(running.owner)) {
       const { owner } = running;
       owner.take(name, false).catch((error) => {
-        if (!waits(owner, name)) log.warn({ err: error, model: name }, 'model not taken');
+        if (waits(owner, name)) return;
+        if (poll === undefined) log.warn({ err: error, model: name }, 'model not taken');
+        else poll.failed(name, error);
       });
     }
   };
@@ -249,11 +274,12 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
         stoppedUs: () => stoppedUs,
       });
       await directory.register({ id, role: 'coordinator', draining: false, starting: true });
-      wanted = await startupModels(options, parts.reader);
+      wanted = await (poll?.begin() ?? startupModels(options, parts.reader));
       await tellRepository();
       const taken = takeAll(freeModels(running.owner));
       // It may have been stopped meanwhile.
       if (parts.timing !== undefined && !stopping) startTicks(parts.timing, running);
+      if (poll !== undefined && !stopping) poll.start(running.ticks);
       const failures = await taken;
       start = 'taken';
       await tellStarted();

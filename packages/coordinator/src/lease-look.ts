@@ -37,6 +37,8 @@ export interface LeaseLookParts {
 export interface LeaseLook {
   /** Those of the models that this coordinator is to take now; it owns none of them. */
   toTake(models: Iterable<string>, nowUs: number): readonly string[];
+  /** Whether a model that nobody owns falls to this coordinator. */
+  isFirst(model: string): boolean;
 }
 
 export function createLeaseLook({ id, directory, look_ms }: LeaseLookParts): LeaseLook {
@@ -49,6 +51,7 @@ export function createLeaseLook({ id, directory, look_ms }: LeaseLookParts): Lea
   };
 
   return {
+    isFirst: (model) => firstRanked(model, candidates()) === id,
     toTake(models, nowUs) {
       const coordinators = candidates();
       const stillFree = new Map<string, number>();

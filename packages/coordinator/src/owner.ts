@@ -74,6 +74,12 @@ export interface Owner {
   take(name: string, anew: boolean): Promise<void>;
   /** Whether it is owned, on the way to be, or cannot be for its files. */
   minds(name: string): boolean;
+  /** Those whose lease it holds. */
+  owned(): readonly string[];
+  /** Those whose files are at fault, so that nobody owns them. */
+  unread(): readonly string[];
+  /** Whether it is being taken, loaded or unloaded. */
+  busy(name: string): boolean;
   /** Whether it is owned, and is loaded once a worker joins that takes it. */
   waitsForHolder(name: string): boolean;
   /** Whether its lease is being taken now. */
@@ -261,6 +267,9 @@ export function createOwner(parts: OwnerParts): Owner {
         await awaited(name, () => takeover.take(name, anew));
       }),
     minds: (name) => leases.has(name) || turns.busy(name) || unreadable.has(name),
+    owned: leases.models,
+    unread: () => [...unreadable],
+    busy: turns.busy,
     waitsForHolder: (name) => models.get(name)?.unheld === true,
     taking: takeover.taking,
     ownerChanged: leases.check,

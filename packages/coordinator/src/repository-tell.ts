@@ -1,4 +1,4 @@
-import { encodeRepositoryList, REPOSITORY_VALUE } from '@nereid/config';
+import { type ControlMode, encodeRepositoryList, REPOSITORY_VALUE } from '@nereid/config';
 import type { ProcessId } from '@nereid/protocol';
 import type { ModelReader } from '@nereid/repository';
 import type { Log } from '@nereid/runtime';
@@ -9,7 +9,7 @@ export interface RepositoryTellParts {
   readonly directory: Directory<unknown>;
   readonly reader: Pick<ModelReader, 'folders'>;
   readonly log: Log;
-  readonly controlMode: 'none' | 'explicit';
+  readonly controlMode: ControlMode;
 }
 
 /**

@@ -1,17 +1,17 @@
-import type { ModelRecord } from '@nereid/config';
+import type { ControlMode, ModelRecord } from '@nereid/config';
 import { isNoHolder, NereidError } from '@nereid/protocol';
 import type { ModelReader } from '@nereid/repository';
 
 /**
  * Names of the models to load at start (docs/user_guide/model_management.md): all with
- * `none`, those asked for with `explicit`, where `*` stands for all and only alone (server.cc).
+ * `none` and `poll`, those asked for with `explicit`, where `*` stands for all and only alone (server.cc).
  */
 export async function startupModels(
-  options: { readonly controlMode: 'none' | 'explicit'; readonly loadModels?: readonly string[] },
+  options: { readonly controlMode: ControlMode; readonly loadModels?: readonly string[] },
   reader: ModelReader,
 ): Promise<readonly string[]> {
   const all = async () => (await reader.folders()).map(({ name }) => name);
-  if (options.controlMode === 'none') return all();
+  if (options.controlMode !== 'explicit') return all();
   const names = [...new Set(options.loadModels ?? [])];
   if (!names.includes('*')) return names;
   if (names.length > 1) {
@@ -22,16 +22,17 @@ export async function startupModels(
 }
 
 /**
- * Names of the models that some coordinator is to own: those named by the control mode at start and, with `explicit`,
- * what any coordinator was told to load since. Their records say so.
+ * Names of the models that some coordinator is to own: those named by the control mode and, with `explicit`, what any
+ * coordinator was told to load since. Their records say so. With `poll` these are models that went from the repository
+ * while they had no owner: whoever takes them unloads them.
  */
 export function wantedModels(
-  mode: 'none' | 'explicit',
-  atStart: readonly string[],
+  mode: ControlMode,
+  named: readonly string[],
   records: readonly ModelRecord[],
 ): readonly string[] {
-  if (mode === 'none') return atStart;
-  return [...new Set([...atStart, ...records.filter(isWanted).map(({ name }) => name)])];
+  if (mode === 'none') return named;
+  return [...new Set([...named, ...records.filter(isWanted).map(({ name }) => name)])];
 }
 
 function isWanted({ versions, awaitsModels }: ModelRecord): boolean {

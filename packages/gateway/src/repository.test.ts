@@ -1,4 +1,10 @@
-import { encodeRepositoryList, type ModelRecord, REPOSITORY_VALUE, type RepositoryFolder } from '@nereid/config';
+import {
+  type ControlMode,
+  encodeRepositoryList,
+  type ModelRecord,
+  REPOSITORY_VALUE,
+  type RepositoryFolder,
+} from '@nereid/config';
 import { createLocalDirectory } from '@nereid/transport';
 import { describe, expect, it } from 'vitest';
 import { modelRecord, SIMPLE } from './gateway-fixture.ts';
@@ -10,7 +16,7 @@ const record = (name: string, versions: ModelRecord['versions']): ModelRecord =>
   name,
 });
 
-async function told(controlMode: 'none' | 'explicit', folders: readonly RepositoryFolder[] = []) {
+async function told(controlMode: ControlMode, folders: readonly RepositoryFolder[] = []) {
   const directory = createLocalDirectory<ModelRecord>();
   const tell = (now: readonly RepositoryFolder[]) =>
     directory.setValue(REPOSITORY_VALUE, encodeRepositoryList({ controlMode, folders: now }));
@@ -80,8 +86,8 @@ describe('load and unload', () => {
   };
   const WRONG: LoadParameter = { name: 'zz', value: '' };
 
-  it('are not allowed in mode none', async () => {
-    const { repository } = await told('none');
+  it.each(['none', 'poll'] as const)('are not allowed in mode %s', async (mode) => {
+    const { repository } = await told(mode);
     expect([repository.load('m', []), repository.unload('m')]).toEqual([NOT_ALLOWED, NOT_ALLOWED]);
   });
 

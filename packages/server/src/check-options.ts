@@ -1,6 +1,7 @@
 import {
   CACHE_ANSWER_MS_MAX,
   CACHE_TTL_S_MAX,
+  CONTROL_MODES,
   GRPC_COMPRESSION_LEVELS,
   HOST_POLICY_FORM,
   isWebhookSecret,
@@ -10,6 +11,7 @@ import {
   LABELS_FORM,
   LIMITS,
   labelsText,
+  REPOSITORY_POLL_SECS_MAX,
   readHostPolicies,
   readLabelPairs,
   TIME_SCALE_MAX,
@@ -23,7 +25,7 @@ import type { GrpcOptions, HttpOptions, ServerOptions, WebhookOptions } from './
 const PORT_MAX = 65_535;
 const INT32_MAX = 2_147_483_647;
 const BOOLEANS = ['exitOnError', 'strictReadiness', 'autoCompleteConfig', 'allowClientShm'] as const;
-const CONTROL_MODES: readonly unknown[] = ['none', 'explicit'];
+const MODES: readonly unknown[] = CONTROL_MODES;
 const LANES: readonly unknown[] = ['auto', 'redis'];
 const RATE_LIMITS: readonly unknown[] = ['off', 'execution_count'];
 /** As many as the flag takes. */
@@ -37,8 +39,8 @@ export function checkServerOptions(options: ServerOptions): void {
   if (typeof options !== 'object' || options === null) throw wrong('options', 'an object');
   const { modelRepositories, modelControlMode, loadModels, modelLoadThreads, http, grpc, metrics } = options;
   if (!isTexts(modelRepositories)) throw wrong('modelRepositories', 'an array of folders');
-  if (modelControlMode !== undefined && !CONTROL_MODES.includes(modelControlMode)) {
-    throw wrong('modelControlMode', "'none' or 'explicit'");
+  if (modelControlMode !== undefined && !MODES.includes(modelControlMode)) {
+    throw wrong('modelControlMode', "'none', 'poll' or 'explicit'");
   }
   if (loadModels !== undefined && !isTexts(loadModels)) throw wrong('loadModels', 'an array of names');
   checkCluster(options);
@@ -50,6 +52,7 @@ export function checkServerOptions(options: ServerOptions): void {
   for (const name of BOOLEANS) {
     if (options[name] !== undefined && typeof options[name] !== 'boolean') throw wrong(name, 'true or false');
   }
+  checkInteger('repositoryPollSecs', options.repositoryPollSecs, 0, REPOSITORY_POLL_SECS_MAX);
   checkInteger('modelLoadThreads', modelLoadThreads, 1, LIMITS.models_max);
   checkInteger('http.maxInputBytes', http?.maxInputBytes, 1, LIMITS.body_bytes_raised_max);
   checkInteger('maxBytesInFlight', options.maxBytesInFlight, 1, Number.MAX_SAFE_INTEGER);

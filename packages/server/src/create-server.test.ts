@@ -185,7 +185,8 @@ test('a signal that is none is refused, and one may serve any number of requests
 test.each<readonly [string, object]>([
   ['modelRepositories', { modelRepositories: '/models' }],
   ['modelRepositories', { modelRepositories: [1] }],
-  ['modelControlMode', { modelControlMode: 'poll' }],
+  ['modelControlMode', { modelControlMode: 'polling' }],
+  ['repositoryPollSecs', { modelControlMode: 'poll', repositoryPollSecs: -1 }],
   ['loadModels', { loadModels: 'echo' }],
   ['modelLoadThreads', { modelLoadThreads: 0 }],
   ['modelLoadThreads', { modelLoadThreads: Number.NaN }],

@@ -1,7 +1,15 @@
 /** Each role as it is started in a process, alone or with the others; the process stops it. */
 
 import type { ResponseStore } from '@nereid/caller';
-import { DEFAULTS, journalConfig, LIMITS, LOAD_FAILED, type ModelRecord, readHostPolicies } from '@nereid/config';
+import {
+  DEFAULTS,
+  journalConfig,
+  LIMITS,
+  LOAD_FAILED,
+  type ModelRecord,
+  REPOSITORY_POLL_SECS,
+  readHostPolicies,
+} from '@nereid/config';
 import { type Coordinator, createCoordinator, type LoadFailure } from '@nereid/coordinator';
 import {
   createBulk,
@@ -173,6 +181,7 @@ export function addCoordinator(
       totals: connector === undefined ? undefined : createRedisTotals({ connector, prefix, clock: shared.clock }),
       options: {
         controlMode: options.modelControlMode ?? 'none',
+        repositoryPollSecs: options.repositoryPollSecs ?? REPOSITORY_POLL_SECS,
         rateLimit: options.rateLimit === 'execution_count',
         responseCache: options.cache !== undefined,
         ...(options.loadModels === undefined ? {} : { loadModels: options.loadModels }),

@@ -1,5 +1,6 @@
 import type {
   CacheConfig,
+  ControlMode,
   GRPC_COMPRESSION_LEVELS,
   JobsFsync,
   JournalConfig,
@@ -83,8 +84,13 @@ export interface PrivateRedisOptions {
 export interface ServerOptions {
   /** Folders that hold one folder per model. */
   readonly modelRepositories: readonly string[];
-  /** `none` loads every model at start; `explicit` only `loadModels` and what `loadModel` is called for. */
-  readonly modelControlMode?: 'none' | 'explicit';
+  /**
+   * `none` loads every model at start; `poll` too, and follows what changes in the repositories; `explicit` loads only
+   * `loadModels` and what `loadModel` is called for.
+   */
+  readonly modelControlMode?: ControlMode;
+  /** For `poll`: seconds between two looks at the repositories, 15 by default; 0 for none. */
+  readonly repositoryPollSecs?: number;
   /** For `explicit`: names, or `['*']` for all. */
   readonly loadModels?: readonly string[];
   /** With true (the default) a model that does not load at start makes `createServer` throw. */

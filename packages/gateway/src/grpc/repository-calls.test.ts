@@ -1,4 +1,4 @@
-import { encodeRepositoryList, REPOSITORY_VALUE } from '@nereid/config';
+import { type ControlMode, encodeRepositoryList, REPOSITORY_VALUE } from '@nereid/config';
 import { afterEach, expect, it } from 'vitest';
 import { GRPCInferenceService } from './gen/grpc_service_pb.ts';
 import { askJson, type GrpcFixture, grpcFixture } from './grpc-fixture.ts';
@@ -15,7 +15,7 @@ const NOT_ALLOWED = {
 const fixtures: GrpcFixture[] = [];
 afterEach(() => Promise.all(fixtures.splice(0).map((fixture) => fixture.close())));
 
-async function served(controlMode: 'none' | 'explicit') {
+async function served(controlMode: ControlMode) {
   const fixture = await grpcFixture();
   fixtures.push(fixture);
   const folders = ['never_loaded', 'simple'].map((name) => ({ name, conflict: null }));

@@ -1,10 +1,10 @@
-import { encodeRepositoryList, REPOSITORY_VALUE, type RepositoryFolder } from '@nereid/config';
+import { type ControlMode, encodeRepositoryList, REPOSITORY_VALUE, type RepositoryFolder } from '@nereid/config';
 import { describe, expect, it } from 'vitest';
 import { httpFixture } from './http-fixture.ts';
 
 const folder = (name: string): RepositoryFolder => ({ name, conflict: null });
 
-async function served(controlMode: 'none' | 'explicit' = 'none') {
+async function served(controlMode: ControlMode = 'none') {
   const { http, directory } = await httpFixture();
   const folders = [folder('never_loaded'), folder('simple')];
   await directory.setValue(REPOSITORY_VALUE, encodeRepositoryList({ controlMode, folders }));

@@ -1,0 +1,15 @@
+/** How the repositories are used. */
+import { z } from 'zod';
+import { flagMetas, MODEL_ROLES } from './flag-meta.ts';
+
+export const REPOSITORY_POLL_SECS = 15;
+/** As long as a timer can run. */
+export const REPOSITORY_POLL_SECS_MAX = 2_000_000;
+
+export const repositoryOptions = {
+  repositoryPollSecs: z.int().min(0).max(REPOSITORY_POLL_SECS_MAX).default(REPOSITORY_POLL_SECS).register(flagMetas, {
+    topic: 'Models',
+    roles: MODEL_ROLES,
+    description: 'In poll mode: seconds between two looks at the repositories; 0 for none.',
+  }),
+};
