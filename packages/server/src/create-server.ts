@@ -140,7 +140,8 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   const urls = await openUrls({ http, grpc, metrics, redis: connector?.url ?? jobs.queues?.url });
 
   const stop: Server['stop'] = async (limits) => {
-    await retire(gateway, shared.clock, limits);
+    // Without a pause nothing is accepted from this call on.
+    if ((limits?.pauseMs ?? 0) > 0) await retire(gateway, shared.clock, limits);
     // Not ready and no new work on any door, then the doors close from the outside in.
     gateway.drain();
     grpc?.drain();

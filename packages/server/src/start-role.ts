@@ -84,7 +84,8 @@ async function startGateway(options: ServerOptions, parts: ProcessParts): Promis
   const http = await addHttp(parts, options, gateway, services, jobs, doors);
   const urls = await openUrls({ http, grpc, metrics, redis: connector?.url });
   const stop: RoleProcess['stop'] = async (limits) => {
-    await retire(gateway, shared.clock, limits);
+    // Without a pause nothing is accepted from this call on.
+    if ((limits?.pauseMs ?? 0) > 0) await retire(gateway, shared.clock, limits);
     gateway.drain();
     grpc?.drain();
     return parts.stop(limits);
