@@ -21,7 +21,7 @@ export { type JournalRule, journalRule } from './journal-rule.ts';
 export { LABELS_FORM, type Labels, labelsText, missingLabels, readLabelPairs } from './labels.ts';
 export { LIMITS, type LimitName, limitsMarkdown } from './limits.ts';
 export { decodeModelConfig, encodeModelConfig, modelConfigJson } from './model-config-json.ts';
-export type { ModelRecord, VersionRecord } from './model-record.ts';
+export type { ModelRecord, RetiringLoad, VersionRecord } from './model-record.ts';
 export {
   type BatchInputKind,
   type BatchInputSignature,
@@ -88,6 +88,7 @@ export {
   type StateSignature,
   sequenceSignature,
 } from './sequence-signature.ts';
+export { sourceChange } from './source-change.ts';
 export { NO_TRACES, TRACE_LEVELS, TRACE_RANGES, type TraceConfig, type TraceLevel } from './trace-config.ts';
 export { unsupportedReason, unsupportedScheduling } from './unsupported-reason.ts';
 export { type WarmupInput, type WarmupSample, warmupSamples } from './warmup.ts';

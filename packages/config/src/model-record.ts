@@ -30,4 +30,15 @@ export interface ModelRecord {
   readonly awaitsModels?: boolean;
   /** As ModelSource has them: who takes the model over needs them too. */
   readonly strategies?: Readonly<Record<string, string>>;
+  /** Number of its load, see protocol's OfLoad. */
+  readonly load?: number;
+  /** Of earlier loads, what has not ended yet: who takes the model over goes on with it. */
+  readonly retiring?: readonly RetiringLoad[];
+}
+
+/** A version of an earlier load. */
+export interface RetiringLoad {
+  readonly load: number;
+  readonly version: string;
+  readonly config: ModelConfig;
 }

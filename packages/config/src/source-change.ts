@@ -23,8 +23,12 @@ export function sourceChange(old: ModelSource, found: ModelSource): SourceChange
   // An ensemble has none.
   if (!sameFiles || isEnsemble(found.config)) return 'other';
   const sameVersions = old.versions.join() === found.versions.join();
-  const sameConfig = equals(ModelConfigSchema, withoutInstances(old.config), withoutInstances(found.config));
-  return sameVersions && sameConfig ? 'instances' : 'other';
+  return sameVersions && differsInInstances(old.config, found.config) ? 'instances' : 'other';
+}
+
+/** True of configs that are equal but for `instance_group` and `version_policy`. */
+function differsInInstances(old: ModelConfig, found: ModelConfig): boolean {
+  return equals(ModelConfigSchema, withoutInstances(old), withoutInstances(found));
 }
 
 function withoutInstances(config: ModelConfig): ModelConfig {

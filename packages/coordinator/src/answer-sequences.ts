@@ -8,7 +8,7 @@ import {
   sequenceLost,
 } from '@nereid/protocol';
 import type { Directory, Mailbox } from '@nereid/transport';
-import type { OwnedModel, OwnedVersion } from './owned-model.ts';
+import { allVersions, heldOf, type OwnedModel, type OwnedVersion } from './owned-model.ts';
 import type { SequenceRow } from './sequence-list.ts';
 
 export interface SequencesParts {
@@ -53,7 +53,7 @@ function evicted(model: OwnedModel, { session }: EvictMessage): readonly ListedS
 
 function evict(model: OwnedModel, { session, correlationId }: ListedSequence): void {
   const error = sequenceLost(model.name, correlationId);
-  for (const { queue } of model.versions) queue?.evict(session, error);
+  for (const { queue } of allVersions(model)) queue?.evict(session, error);
 }
 
 /** Ends the present sequence of that id, of whose steps one is missing. */
@@ -62,15 +62,17 @@ export function endSequence(model: OwnedModel, correlationId: bigint | string): 
 }
 
 function allSequences(model: OwnedModel): ListedSequence[] {
-  return model.versions.flatMap((version) =>
+  return allVersions(model).flatMap((version) =>
     [...(version.queue?.sequences ?? [])].map((row) => withInstance(model, version, row)),
   );
 }
 
-function withInstance(model: OwnedModel, { version }: OwnedVersion, row: SequenceRow): ListedSequence {
+function withInstance(model: OwnedModel, owned: OwnedVersion, row: SequenceRow): ListedSequence {
+  const { version } = owned;
   const { place } = row;
   if (place === null) return { version, ...row };
-  const instances = model.workers.get(place.worker)?.held.get(version)?.instances;
+  const view = model.workers.get(place.worker);
+  const instances = view === undefined ? undefined : heldOf(view.held, owned)?.instances;
   const instanceName = instances?.find(({ index }) => index === place.instance)?.name ?? '';
   return { version, ...row, place: { ...place, instanceName } };
 }

@@ -106,8 +106,8 @@ describe('the strategy of a model', () => {
     await stopped;
     expect(calls()).toEqual([
       'modelInit m',
-      'modelEnd',
       'second modelInit m',
+      'modelEnd',
       'batchInit',
       'include a true',
       'batchEnd 1',

@@ -1,4 +1,4 @@
-import type { OwnedModel } from './owned-model.ts';
+import { allVersions, type OwnedModel } from './owned-model.ts';
 
 export interface CoordinatorCounts {
   readonly queued: number;
@@ -8,7 +8,7 @@ export interface CoordinatorCounts {
 }
 
 export function countRequests(models: ReadonlyMap<string, OwnedModel>, waits: number): CoordinatorCounts {
-  const queues = [...models.values()].flatMap(({ versions }) => versions.flatMap(({ queue }) => queue ?? []));
+  const queues = [...models.values()].flatMap((model) => allVersions(model).flatMap(({ queue }) => queue ?? []));
   return {
     queued: queues.reduce((sum, queue) => sum + queue.waiting + queue.background, 0),
     running: queues.reduce((sum, queue) => sum + queue.running, 0),

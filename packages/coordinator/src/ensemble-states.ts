@@ -5,7 +5,6 @@ import {
   ensembleModels,
   isDecoupledEnsemble,
   type ModelRecord,
-  modelSignature,
 } from '@nereid/config';
 import { isNoHolder, UNLOADED } from '@nereid/protocol';
 import type { ModelReader } from '@nereid/repository';
@@ -13,7 +12,7 @@ import type { Clock, Log } from '@nereid/runtime';
 import type { Directory } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
 import { type EnsembleRefusal, type EnsembleVerdict, ensembleVerdict } from './ensemble-verdict.ts';
-import { type OwnedModel, setStates } from './owned-model.ts';
+import { type OwnedModel, setSource, setStates } from './owned-model.ts';
 
 /** With roles apart, how long a load waits for a model of the repository that nobody has said anything of yet. */
 const UNHEARD_WAIT_MS = 3_000;
@@ -66,7 +65,10 @@ export function createEnsembleStates(parts: EnsembleStatesParts): EnsembleStates
         (find(model) === undefined && (directory.owner(model) !== undefined || isUnheard(model))),
     );
 
-  const isOwned = (model: OwnedModel) => models.get(model.name) === model;
+  const isOwned = (model: OwnedModel) => {
+    const owned = models.get(model.name);
+    return owned === model || owned?.next === model;
+  };
 
   /** None where the repository cannot be read now: a load must not stay half done for that. */
   const repositoryModels = async (): Promise<ReadonlySet<string>> => {
@@ -111,8 +113,7 @@ export function createEnsembleStates(parts: EnsembleStatesParts): EnsembleStates
     const { config, labels } = completeEnsemble(source, find);
     const same = encodeModelConfig(config) === encodeModelConfig(source.config);
     if (same && isDeepStrictEqual(labels, source.labels)) return false;
-    ensemble.source = { ...source, config, labels };
-    ensemble.signature = modelSignature(config);
+    setSource(ensemble, { ...source, config, labels });
     return true;
   };
 

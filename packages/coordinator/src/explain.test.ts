@@ -74,7 +74,7 @@ test('what stays with a job names the others of its batch, which are not over ye
   const notes = createRunNotes({ id: 'co-1', clock });
   const epoch = { number: 1, owner: 'co-1' };
   const requests = ['a', 'b'].map(ownedRequest);
-  const source = { model: 'm', version: '1', epoch: () => epoch, nextBatch: () => 7, answersTo: undefined };
+  const source = { model: 'm', version: '1', load: 0, epoch: () => epoch, nextBatch: () => 7, answersTo: undefined };
   const batch = newBatch(source, { worker: 'wk-1', index: 0, name: 'm_0_0' }, requests, 0);
   const [request] = requests;
   if (request === undefined) throw new Error('no request');

@@ -15,6 +15,7 @@ import {
   type Message,
   NereidError,
   NOT_HELD,
+  ofLoad,
   type ProcessId,
   type ResponseTimes,
   type RunningStream,
@@ -216,6 +217,9 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
         draining: worker.draining,
       });
     },
+    /** Versions with their loads and states. */
+    held: (model: string) =>
+      (held.get(model) ?? []).map(({ version, load = 0, state }) => `${version} ${load} ${state}`),
     /** It holds version 1 of these files; `reason` says why it could not load others since. */
     had(model: string, contentHash: string, reason = '') {
       const instances = [{ index: 0, name: `${model}_0_0`, ready: true, passive: false, batches: [] }];
@@ -280,6 +284,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
         model: execute.model,
         epoch: execute.epoch,
         version: execute.version,
+        ...ofLoad(execute.load),
         worker: id,
         batch: execute.batch,
         instance: execute.instance,
@@ -308,12 +313,13 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     giveBack() {
       const execute = executes.shift();
       if (execute === undefined) throw new Error('no batch to give back');
-      const { model, epoch, version, batch, instance, entries } = execute;
+      const { model, epoch, version, load, batch, instance, entries } = execute;
       mailbox.send(epoch.owner, {
         kind: 'done',
         model,
         epoch,
         version,
+        ...ofLoad(load),
         worker: id,
         batch,
         instance,
@@ -339,25 +345,28 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
   const control = (message: ControlMessage) => {
     controls.push(message);
     epochs.set(message.model, message.epoch);
+    const { keep = [], load = 0 } = message;
     const loaded = message.action === 'load' ? message.versions : [];
-    held.set(
-      message.model,
-      loaded.map((version): VersionDescription => {
-        if (!worker.holds)
-          return { version, state: 'UNAVAILABLE', reason: NOT_HELD + worker.lacks, instances: [], running: [] };
-        const reason = worker.failures.get(version);
-        const instances = Array.from({ length: worker.instances }, (_, index) => ({
-          index,
-          name: `${message.model}_0_${index}${worker.suffix}`,
-          ready: true,
-          passive: false,
-          batches: [],
-        }));
-        return reason === undefined
-          ? { version, state: 'READY', reason: '', instances, running: [], contentHash: message.contentHash }
-          : { version, state: 'UNAVAILABLE', reason, instances: [], running: [] };
-      }),
-    );
+    const kept = message.action === 'load' ? (held.get(message.model) ?? []) : [];
+    held.set(message.model, [
+      ...kept.filter((version) => (version.load ?? 0) !== load && keep.includes(version.load ?? 0)),
+      ...loaded.map((version) => ({ ...described(message, version), ...ofLoad(load) })),
+    ]);
+  };
+  const described = ({ model, contentHash }: ControlMessage, version: string): VersionDescription => {
+    if (!worker.holds)
+      return { version, state: 'UNAVAILABLE', reason: NOT_HELD + worker.lacks, instances: [], running: [] };
+    const reason = worker.failures.get(version);
+    const instances = Array.from({ length: worker.instances }, (_, index) => ({
+      index,
+      name: `${model}_0_${index}${worker.suffix}`,
+      ready: true,
+      passive: false,
+      batches: [],
+    }));
+    return reason === undefined
+      ? { version, state: 'READY', reason: '', instances, running: [], contentHash }
+      : { version, state: 'UNAVAILABLE', reason, instances: [], running: [] };
   };
   const mailbox = transport.open(id, (messages: readonly Message[]) => {
     for (const message of messages) {

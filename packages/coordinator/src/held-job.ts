@@ -2,7 +2,7 @@ import type { DecodedJob, InferMessage, ProcessId } from '@nereid/protocol';
 import type { JobTaker, TakenJob } from '@nereid/transport';
 import type { StepIdentity } from './job-steps.ts';
 import { createJobStream, type JobStream } from './job-stream.ts';
-import type { OwnedModel } from './owned-model.ts';
+import { allVersions, type OwnedModel } from './owned-model.ts';
 
 /** A model whose jobs are taken. */
 export interface ServedModel {
@@ -67,5 +67,5 @@ export function heldJob({ served, job, decoded, isStep, identity, replyTo }: Hel
 
 /** Whether a queue of its model knows its request. */
 export function isQueued({ served, message }: HeldJob): boolean {
-  return served.model.versions.some(({ queue }) => queue?.knows(message.id) === true);
+  return allVersions(served.model).some(({ queue }) => queue?.knows(message.id) === true);
 }

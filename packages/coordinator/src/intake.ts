@@ -16,10 +16,10 @@ import {
 import type { Clock } from '@nereid/runtime';
 import { batchShapeKey } from '@nereid/scheduler';
 import type { Directory, Mailbox } from '@nereid/transport';
-import type { OwnedModel } from './owned-model.ts';
+import { allVersions, type OwnedModel, type OwnedVersion } from './owned-model.ts';
 import { refusedAnswer } from './refused-answer.ts';
 import type { RunNotes } from './run-notes.ts';
-import { chooseVersion, queueOfSequence } from './version-choice.ts';
+import { chooseVersion, versionOfSequence } from './version-choice.ts';
 import type { OwnedRequest } from './version-queue.ts';
 
 export interface IntakeParts {
@@ -110,7 +110,7 @@ export function createIntake(parts: IntakeParts): Intake {
     return undefined;
   };
 
-  const queuedRequest = ({ signature }: OwnedModel, message: InferMessage, job: string): OwnedRequest => {
+  const queuedRequest = ({ signature }: OwnedVersion, message: InferMessage, job: string): OwnedRequest => {
     const { request } = message;
     const arrivedUs = clock.nowUs();
     return {
@@ -142,16 +142,16 @@ export function createIntake(parts: IntakeParts): Intake {
       const model = owned(message);
       if (model === undefined) return;
       // A copy of what is queued or running is dropped; a finished id runs again (R25).
-      for (const { queue } of model.versions) if (queue?.takesCopy(message) === true) return;
+      for (const { queue } of allVersions(model)) if (queue?.takesCopy(message) === true) return;
       const isAwaited = message.request.inner !== undefined && parts.awaits(message.replyTo);
       if (parts.handingOver() && !isAwaited) {
         stale(message, null);
         return;
       }
       // A sequence goes on where it is, also while its version is ready nowhere else.
-      const its = queueOfSequence(model, message);
+      const its = versionOfSequence(model, message);
       if (its !== undefined) {
-        its.arrive(queuedRequest(model, message, job));
+        its.queue.arrive(queuedRequest(its.version, message, job));
         return;
       }
       if (parts.stopping() && !isAwaited) {
@@ -159,7 +159,7 @@ export function createIntake(parts: IntakeParts): Intake {
         return;
       }
       const choice = chooseVersion(model, message.request.modelVersion, parts.apart);
-      if (choice.ok) choice.queue.arrive(queuedRequest(model, message, job));
+      if (choice.ok) choice.queue.arrive(queuedRequest(choice.version, message, job));
       else refuse(message, choice.error);
     },
     cancel(message) {
@@ -170,7 +170,8 @@ export function createIntake(parts: IntakeParts): Intake {
         return;
       }
       const model = owned(message);
-      for (const { queue } of model?.versions ?? []) if (queue?.cancel(message) === true) break;
+      if (model === undefined) return;
+      for (const { queue } of allVersions(model)) if (queue?.cancel(message) === true) break;
     },
     taken(model) {
       const kept = early.get(model);

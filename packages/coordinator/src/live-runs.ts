@@ -1,4 +1,4 @@
-import type { OwnedModel } from './owned-model.ts';
+import { allVersions, type OwnedModel } from './owned-model.ts';
 import type { LiveRun } from './run-notes.ts';
 
 /** The requests of all models that have no outcome yet; those of one model in order of arrival. */
@@ -7,16 +7,18 @@ export function liveRuns(models: ReadonlyMap<string, OwnedModel>): Iterable<Live
 }
 
 function* runsOf(models: Iterable<OwnedModel>): Generator<LiveRun> {
-  for (const { name: model, epoch, versions } of models) {
-    for (const { version, queue } of versions) {
+  for (const owned of models) {
+    const { name: model, epoch } = owned;
+    for (const { version, queue } of allVersions(owned)) {
       for (const entry of queue?.entries ?? []) yield { source: { model, version, epoch: () => epoch }, entry };
     }
   }
 }
 
 /** One of them, by its token. */
-export function liveRun({ name: model, epoch, versions }: OwnedModel, id: string): LiveRun | undefined {
-  for (const { version, queue } of versions) {
+export function liveRun(owned: OwnedModel, id: string): LiveRun | undefined {
+  const { name: model, epoch } = owned;
+  for (const { version, queue } of allVersions(owned)) {
     const entry = queue?.entries.get(id);
     if (entry !== undefined) return { source: { model, version, epoch: () => epoch }, entry };
   }

@@ -1,16 +1,19 @@
-import { LOAD_FAILED, type ModelRecord, type ModelSource } from '@nereid/config';
+import { LOAD_FAILED, type ModelRecord, type ModelSource, sourceChange } from '@nereid/config';
 import { errorInfo, NereidError, UNLOADED } from '@nereid/protocol';
 import type { ModelReader } from '@nereid/repository';
 import type { Clock, Log } from '@nereid/runtime';
+import type { Directory } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
 import type { EnsembleStates } from './ensemble-states.ts';
 import type { Leases } from './leases.ts';
 import { closeQueues, drainQueues, type ModelQueuesParts, openQueues } from './model-queues.ts';
 import { closeStrategies, openStrategies } from './model-strategies.ts';
 import type { ModelWorkers } from './model-workers.ts';
-import { loadedModel, unsupportedText } from './new-model.ts';
+import { adoptNext, isEnsembleSource, loadedModel, nextLoad, unsupportedText } from './new-model.ts';
 import {
+  changeSource,
   hasQueues,
+  instancesChanged,
   isEnsemble,
   isIdle,
   isUnheld,
@@ -23,12 +26,14 @@ import {
   stateAtWorkers,
   unloadSettled,
 } from './owned-model.ts';
+import type { RetiringLoads } from './retiring-loads.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
 import { unreadFailure, unreadRecord } from './unread-model.ts';
 
 export interface ModelLoadsParts {
   readonly clock: Clock;
   readonly log: Log;
+  readonly directory: Pick<Directory<ModelRecord>, 'record'>;
   readonly reader: ModelReader;
   readonly models: Map<string, OwnedModel>;
   readonly conditions: Conditions;
@@ -37,6 +42,7 @@ export interface ModelLoadsParts {
   readonly workers: ModelWorkers;
   readonly ensembles: Pick<EnsembleStates, 'missing' | 'wait'>;
   readonly queues: ModelQueuesParts;
+  readonly retiring: RetiringLoads;
   /** Models that cannot be read. */
   readonly unreadable: Set<string>;
   readonly isOwned: (model: OwnedModel) => boolean;
@@ -100,9 +106,14 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
   const begin = async (name: string, what: LoadedModels): Promise<BegunLoad> => {
     let ended: Promise<ModelRecord>;
     try {
-      const opened = await openFiles(name);
-      ended = 'record' in opened ? Promise.resolve(opened.record) : finish(opened.model, opened.refusal, what);
-      if ('record' in opened || !isEnsemble(opened.model)) await ended;
+      const source = await readOwned(name);
+      const held = models.get(name);
+      if (held !== undefined && hasQueues(held) && isSameKind(held, source)) ended = reload(held, source, what);
+      else {
+        if (held !== undefined && hasQueues(held)) await retire(held);
+        ended = finish(await open(source, held), what);
+      }
+      if (!isEnsembleSource(source)) await ended;
     } catch (error) {
       parts.taken(name);
       throw error;
@@ -113,35 +124,39 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
   const load = async (name: string, what: LoadedModels = 'alone'): Promise<ModelRecord> =>
     (await begin(name, what)).ended;
 
-  /** What is to be loaded, and why it cannot be; or the record of a model that is as its files are. */
-  const openFiles = async (name: string) => {
+  const readOwned = async (name: string): Promise<ModelSource> => {
     throwIfStopping();
     unreadable.delete(name);
     await leases.acquire(name);
     const source = await read(name);
     throwIfStopping();
-    const held = models.get(name);
-    if (held !== undefined && hasQueues(held)) {
-      const ready = held.phase === 'serving' && held.versions.every(({ state }) => state === 'READY');
-      if (ready && held.source.contentHash === source.contentHash) return { record: modelRecord(held) };
-      await retire(held);
-    }
+    return source;
+  };
+
+  /** Of a model that does not serve: announces its load. */
+  const open = async (source: ModelSource, held: OwnedModel | undefined): Promise<OwnedModel> => {
+    const { name } = source;
     const epoch = leases.epoch(name);
     if (epoch === undefined) throw new NereidError('UNAVAILABLE', `the lease of model '${name}' was lost`);
-    const model = loadedModel(source, epoch, held);
+    const model = loadedModel(source, epoch, held, parts.directory.record(name));
     models.set(name, model);
     await publish(modelRecord(model));
     log.info({ model: name, versions: source.versions }, 'loading model');
-    const refusal = unsupportedText(source) ?? (await openStrategies(model, source.directory, parts));
-    if (!isOwned(model)) closeStrategies(model);
-    return { model, refusal };
+    return model;
   };
 
-  const finish = async (model: OwnedModel, refusal: string | undefined, what: LoadedModels): Promise<ModelRecord> => {
-    const { name } = model;
+  /** Its versions' states are then what came of it. */
+  const prepare = async (model: OwnedModel, what: LoadedModels): Promise<void> => {
+    const refusal = unsupportedText(model.source) ?? (await openStrategies(model, model.source.directory, parts));
+    if (!isOwned(model)) closeStrategies(model.versions);
     if (refusal !== undefined) setStates(model, 'UNAVAILABLE', refusal);
     else if (isEnsemble(model)) await waitForModels(model, what);
     else await loadOnWorkers(model);
+  };
+
+  const finish = async (model: OwnedModel, what: LoadedModels): Promise<ModelRecord> => {
+    const { name } = model;
+    await prepare(model, what);
     if (model.versions.some(({ state }) => state !== 'READY')) return fail(model);
     throwIfLost(model);
     model.phase = 'serving';
@@ -156,6 +171,60 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
     return modelRecord(model);
   };
 
+  /** Loads what differs from what serves beside that, so that no request notices. */
+  const reload = async (model: OwnedModel, source: ModelSource, what: LoadedModels): Promise<ModelRecord> => {
+    const change = sourceChange(model.source, source);
+    const isReady = model.versions.every(({ state }) => state === 'READY');
+    if (isReady && change === 'same') return modelRecord(model);
+    if (isReady && change === 'instances') await changeInstances(model, source);
+    else await swap(model, source, what);
+    await publish(modelRecord(model));
+    return modelRecord(model);
+  };
+
+  /** All or nothing: a load of which a version fails leaves what serves as it is. */
+  const swap = async (model: OwnedModel, source: ModelSource, what: LoadedModels): Promise<void> => {
+    const { name } = model;
+    const next = nextLoad(source, model);
+    model.next = next;
+    log.info({ model: name, versions: source.versions, load: next.load }, 'loading model beside the one that serves');
+    try {
+      await prepare(next, what);
+      throwIfLost(next);
+      if (next.versions.some(({ state }) => state !== 'READY')) {
+        throw new NereidError('INVALID_ARG', loadFailure(next));
+      }
+    } catch (error) {
+      model.next = undefined;
+      closeStrategies(next.versions);
+      if (isOwned(model)) workers.tellAll(model, 'load');
+      log.warn({ err: error, model: name }, 'reload failed: what served before goes on');
+      throw error;
+    }
+    adoptNext(model, next);
+    openQueues(model, parts.queues);
+    keeper.rewrite(model);
+    workers.offerInstances(model);
+    parts.retiring.end(model);
+    log.info({ model: name, versions: source.versions, load: next.load }, 'model is loaded anew');
+  };
+
+  /** Under the same load: each worker adds and removes instances beside those that go on. */
+  const changeInstances = async (model: OwnedModel, source: ModelSource): Promise<void> => {
+    const before = model.source;
+    const isOver = () => instancesChanged(model, source.contentHash) !== 'coming';
+    changeSource(model, source);
+    workers.tellAll(model, 'load');
+    await conditions.wait(() => parts.stopping() || !isOwned(model) || isOver());
+    throwIfStopping();
+    throwIfLost(model);
+    const failed = instancesChanged(model, source.contentHash);
+    if (failed === 'changed' || failed === 'coming') return;
+    changeSource(model, before);
+    workers.tellAll(model, 'load');
+    throw new NereidError('INVALID_ARG', `load failed for model '${model.name}': ${failed.reason}`);
+  };
+
   const waitForModels = async (model: OwnedModel, what: LoadedModels) => {
     if (what === 'with models') parts.ensembles.missing(model).forEach(parts.loadModel);
     await parts.ensembles.wait(model);
@@ -165,8 +234,10 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
 
   /** Ends when each version is ready on one worker, or each worker has said why not, or none takes the model. */
   const loadOnWorkers = async (model: OwnedModel) => {
-    const isOver = () => loadedSomewhere(model) || loadSettled(model) || isUnheld(model);
-    workers.tellAll(model, 'load');
+    const owned = models.get(model.name) ?? model;
+    // What serves goes on until all have it that will; else the first one is enough to begin.
+    const isOver = () => (owned === model && loadedSomewhere(model)) || loadSettled(model) || isUnheld(model);
+    workers.tellAll(owned, 'load');
     do {
       await conditions.wait(() => parts.stopping() || !isOwned(model) || isOver());
       throwIfStopping();
@@ -174,13 +245,13 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
       // Between the check and here another worker may have come.
     } while (!isOver());
     model.unheld = !loadedSomewhere(model) && isUnheld(model);
-    for (const version of model.versions) Object.assign(version, stateAtWorkers(model, version.version));
+    for (const version of model.versions) Object.assign(version, stateAtWorkers(model, version));
   };
 
   /** All or nothing: where one version failed, those that loaded are dropped again. */
   const fail = async (model: OwnedModel): Promise<never> => {
     model.phase = 'failed';
-    closeStrategies(model);
+    closeStrategies(model.versions);
     const text = loadFailure(model);
     workers.tellAll(model, 'unload');
     await conditions.wait(() => parts.stopping() || !isOwned(model) || unloadSettled(model));
@@ -223,4 +294,9 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
   };
 
   return { begin, load, retire, giveUp };
+}
+
+/** Ensembles and models on workers are served in different ways: one takes the other's place only once that has ended. */
+function isSameKind(model: OwnedModel, source: ModelSource): boolean {
+  return model.phase === 'serving' && isEnsemble(model) === isEnsembleSource(source);
 }

@@ -1,4 +1,4 @@
-import { cachesAnswers, ensembleModels, type ModelRecord } from '@nereid/config';
+import { cachesAnswers, ensembleModels, type ModelRecord, type ModelSignature } from '@nereid/config';
 import { type ErrorInfo, type InferMessage, STOPPING } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import {
@@ -20,7 +20,7 @@ import { createEnsembleQueue } from './ensemble-queue.ts';
 import type { JobIntake } from './job-intake.ts';
 import { createModelStatistics, type ModelStatistics } from './model-statistics.ts';
 import { closeStrategies } from './model-strategies.ts';
-import { allDescribed, isEnsemble, type OwnedModel, type OwnedVersion } from './owned-model.ts';
+import { allDescribed, allVersions, isEnsemble, type OwnedModel, type OwnedVersion } from './owned-model.ts';
 import type { PassOn } from './pass-on.ts';
 import type { RunNotes } from './run-notes.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
@@ -57,12 +57,17 @@ export interface ModelQueuesParts {
   readonly leaseLost: (model: OwnedModel) => void;
 }
 
-/** Gives each version of a model its queue, shows its metrics from 0 and begins to take its jobs. */
+/**
+ * Gives each version of a model's load its queue and shows its metrics, from 0 or as an earlier load that retires has
+ * counted; begins to take the model's jobs where it does not yet.
+ */
 export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
   const { config } = model.source;
   const createQueue = isEnsemble(model) ? ensembleQueues(model, parts) : workerQueues(model, parts);
+  for (const retiring of model.retiring) hide(retiring);
   for (const version of model.versions) {
-    const statistics = createModelStatistics();
+    const before = model.retiring.findLast(({ version: name }) => name === version.version);
+    const statistics = before?.statistics ?? createModelStatistics();
     const queue = createQueue(version, statistics);
     version.queue = queue;
     version.statistics = statistics;
@@ -72,25 +77,44 @@ export function openQueues(model: OwnedModel, parts: ModelQueuesParts): void {
       tags: config.metricTags,
       statistics,
       batchSizes: batchSizeSeries(statistics.closes, Math.max(1, config.maxBatchSize), batchesTogether(config)),
-      pending: () => queue.pending,
+      pending: () => pendingOf(model, version.version),
       cached: cachesAnswers(config),
       sequences: model.signature.sequence === undefined ? undefined : () => queue.sequences,
     });
   }
-  model.dropJobs = parts.jobs?.serve(model);
+  model.dropJobs ??= parts.jobs?.serve(model);
+}
+
+/** Of a model that was taken over: what its retiring loads have, ends in their queues. */
+export function openRetiringQueues(model: OwnedModel, parts: ModelQueuesParts): void {
+  const createQueue = workerQueues(model, parts);
+  for (const version of model.retiring) {
+    const now = model.versions.find(({ version: name }) => name === version.version);
+    version.statistics = now?.statistics ?? createModelStatistics();
+    version.queue = createQueue(version, version.statistics);
+  }
+}
+
+function pendingOf(model: OwnedModel, version: string): number {
+  const same = allVersions(model).filter((other) => other.version === version);
+  return same.reduce((sum, { queue }) => sum + (queue?.pending ?? 0), 0);
+}
+
+function hide(version: OwnedVersion): void {
+  version.hideMetrics?.();
+  version.hideMetrics = undefined;
 }
 
 type CreateQueue = (version: OwnedVersion, statistics: ModelStatistics) => VersionQueue;
 
 function workerQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue {
   const { clock, mailbox, limits, answer, idle, passOn, largeTensors } = parts;
-  const { config } = model.source;
-  const kind = executionKind(config, { decoupled: model.signature.decoupled, rate_limit: limits.rate_limit });
-  const isOne = kind === 'exact' || kind === 'streams' || kind === 'sequences';
-  const set = isOne ? undefined : limits.instance_depth;
-  const sequences = sequenceParts(model, parts.apart);
-  const depth = (means: BatchTimes | undefined) => set ?? instanceDepth(kind, means);
-  return ({ version, strategy }, statistics) => {
+  return ({ version, load, strategy, config, signature }, statistics) => {
+    const kind = executionKind(config, { decoupled: signature.decoupled, rate_limit: limits.rate_limit });
+    const isOne = kind === 'exact' || kind === 'streams' || kind === 'sequences';
+    const set = isOne ? undefined : limits.instance_depth;
+    const sequences = sequenceParts(model, signature, parts.apart);
+    const depth = (means: BatchTimes | undefined) => set ?? instanceDepth(kind, means);
     const order = preservesOrdering(config)
       ? createAnswerOrder({ owner: mailbox.id, passOn, largeTensors })
       : undefined;
@@ -99,6 +123,7 @@ function workerQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue {
       mailbox,
       model: model.name,
       version,
+      load,
       epoch: () => model.epoch,
       nextBatch: () => ++model.batches,
       scheduler: createScheduler<OwnedRequest>(config, {
@@ -110,7 +135,7 @@ function workerQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue {
       statistics,
       notes: parts.notes,
       waitingAhead: waitingAhead(config),
-      decoupled: model.signature.decoupled,
+      decoupled: signature.decoupled,
       sequences,
       answersTo: order?.owner,
       order,
@@ -154,33 +179,37 @@ function ensembleQueues(model: OwnedModel, parts: ModelQueuesParts): CreateQueue
     });
 }
 
-function sequenceParts(model: OwnedModel, apart: boolean): SequenceParts | undefined {
-  const { sequence } = model.signature;
+function sequenceParts(model: OwnedModel, { sequence }: ModelSignature, apart: boolean): SequenceParts | undefined {
   if (sequence === undefined) return undefined;
   return { iterative: sequence.iterative, described: () => allDescribed(model), apart };
 }
 
 /** Nothing more comes for the model: what waits is sent without waiting for company. */
-export function drainQueues({ versions }: OwnedModel): void {
-  for (const { queue } of versions) queue?.drain();
+export function drainQueues(model: OwnedModel): void {
+  for (const { queue } of allVersions(model)) queue?.drain();
 }
 
 /** Gives its jobs back, ends what is left in the queues and takes the metrics away. */
 export function closeQueues(model: OwnedModel): void {
   model.dropJobs?.();
   model.dropJobs = undefined;
-  for (const version of model.versions) {
+  closeVersions(allVersions(model));
+  model.retiring = [];
+}
+
+/** Ends what is left in their queues and takes their metrics away. */
+export function closeVersions(versions: readonly OwnedVersion[]): void {
+  for (const version of versions) {
     version.queue?.close(STOPPING);
     version.queue = undefined;
     version.statistics = undefined;
-    version.hideMetrics?.();
-    version.hideMetrics = undefined;
+    hide(version);
   }
-  closeStrategies(model);
+  closeStrategies(versions);
 }
 
 /** As `closeQueues`, but nobody is answered: another owner will get every request again. */
 export function abandonQueues(model: OwnedModel): void {
-  for (const version of model.versions) version.queue?.abandon();
+  for (const version of allVersions(model)) version.queue?.abandon();
   closeQueues(model);
 }

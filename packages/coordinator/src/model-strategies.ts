@@ -1,7 +1,7 @@
 import { ERROR_TABLE, errorInfo } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import { loadStrategy } from './batching-strategy.ts';
-import type { OwnedModel } from './owned-model.ts';
+import type { OwnedModel, OwnedVersion } from './owned-model.ts';
 
 export interface StrategyParts {
   readonly clock: Clock;
@@ -28,15 +28,15 @@ export async function openStrategies(
     }
     return undefined;
   } catch (error) {
-    closeStrategies(model);
+    closeStrategies(model.versions);
     const { code, message } = errorInfo(error);
     return `${ERROR_TABLE[code].label}: ${message}`;
   }
 }
 
 /** Nothing more is asked of them. Idempotent. */
-export function closeStrategies(model: OwnedModel): void {
-  for (const version of model.versions) {
+export function closeStrategies(versions: readonly OwnedVersion[]): void {
+  for (const version of versions) {
     version.strategy?.close();
     version.strategy = undefined;
   }

@@ -3,7 +3,9 @@ import { encodeModelConfig } from '@nereid/config';
 import {
   type ControlMessage,
   type DescribedMessage,
+  heldKey,
   isNotHeld,
+  ofLoad,
   type ProcessId,
   UNLOADED,
   versionNotReady,
@@ -12,7 +14,9 @@ import type { Clock, Log } from '@nereid/runtime';
 import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
 import {
+  allVersions,
   goesOnDraining,
+  heldOf,
   isEnsemble,
   loadSettled,
   type OwnedModel,
@@ -67,17 +71,18 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
   /** Asks at once after telling, so that what the worker said before is told apart. */
   const tell = (model: OwnedModel, worker: ProcessId, action: 'load' | 'unload') => {
     const question = nextQuestion(model);
-    const view = newView(model.workers.get(worker), action, question);
+    const view = newView(model, model.workers.get(worker), action, question);
     model.workers.set(worker, view);
     const lost = lostBy(model, worker, view);
-    mailbox.send(worker, controlMessage(model, action), lost);
+    if (action === 'unload') mailbox.send(worker, unloadMessage(model), lost);
+    for (const load of view.toldLoads) mailbox.send(worker, loadMessage(model, load, view), lost);
     send(model, worker, view, question, lost);
   };
 
   /** It is told nothing any more, but may have sequences that go on. */
   const askDraining = (model: OwnedModel, worker: ProcessId) => {
     const question = nextQuestion(model);
-    const view = { ...newView(model.workers.get(worker), 'load', question), draining: true };
+    const view = { ...newView(model, model.workers.get(worker), 'load', question), draining: true };
     model.workers.set(worker, view);
     send(model, worker, view, question, lostBy(model, worker, view));
   };
@@ -99,18 +104,18 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
 
   const gone = (model: OwnedModel, worker: ProcessId) => {
     model.workers.delete(worker);
-    for (const { queue } of model.versions) queue?.workerGone(worker);
+    for (const { queue } of allVersions(model)) queue?.workerGone(worker);
     refresh(model);
     conditions.check();
   };
 
   const offer = (model: OwnedModel, worker: ProcessId, sentUpTo: number | undefined) => {
     const view = model.workers.get(worker);
-    for (const { version, queue } of model.versions) {
-      const held = view?.held.get(version);
+    for (const version of allVersions(model)) {
+      const held = view === undefined ? undefined : heldOf(view.held, version);
       // One that drains is of use only for the sequences that it has.
-      const isUsed = held?.state === 'READY' && (view?.draining !== true || model.signature.sequence !== undefined);
-      queue?.describe(worker, {
+      const isUsed = held?.state === 'READY' && (view?.draining !== true || version.signature.sequence !== undefined);
+      version.queue?.describe(worker, {
         instances: isUsed ? held.instances : [],
         running: view?.running ?? NOTHING_RUNS,
         sentUpTo,
@@ -128,7 +133,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     let changed = false;
     for (const version of model.versions) {
       if (version.queue === undefined) continue;
-      const { state, reason } = stateAtWorkers(model, version.version);
+      const { state, reason } = stateAtWorkers(model, version);
       if (state !== 'READY') version.queue.failQueued(versionNotReady(model.name, version.version));
       const goesOn = state !== 'READY' && goesOnDraining(model, version);
       const same = state === version.state && reason === version.reason && goesOn === version.goesOn;
@@ -139,14 +144,24 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
       version.goesOn = goesOn;
       changed = true;
     }
+    refreshRetiring(model);
     if (changed) parts.changed(model);
+  };
+
+  /** What waits for a load that no worker has any more goes to the one that serves. */
+  const refreshRetiring = (model: OwnedModel) => {
+    if (model.settling) return;
+    for (const version of model.retiring) {
+      if (stateAtWorkers(model, version).state === 'READY') continue;
+      version.queue?.failQueued(versionNotReady(model.name, version.version));
+    }
   };
 
   /** The model may be ready all the same, on other workers: nothing else tells of this one. */
   const warnOfFailed = ({ model, worker, versions }: DescribedMessage, before: WorkerView['versions']) => {
-    for (const { version, state, reason } of versions) {
+    for (const { version, load, state, reason } of versions) {
       if (state !== 'UNAVAILABLE' || isNotHeld(reason) || reason === UNLOADED) continue;
-      if (before.get(version)?.reason !== reason)
+      if (before.get(heldKey(version, load))?.reason !== reason)
         log.warn({ model, version, worker, reason }, 'a worker does not hold a version');
     }
   };
@@ -159,7 +174,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     if (view.draining) return;
     view.draining = true;
     view.versions = new Map();
-    for (const { queue } of model.versions) queue?.drainWorker(worker);
+    for (const { queue } of allVersions(model)) queue?.drainWorker(worker);
     refresh(model);
     conditions.check();
   };
@@ -169,7 +184,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
       if (isEnsemble(model)) return;
       const told = action === 'load' ? live().map(({ id }) => id) : [...model.workers.keys()];
       for (const worker of told) tell(model, worker, action);
-      if (action === 'load' && model.signature.sequence !== undefined) {
+      if (action === 'load' && allVersions(model).some(({ signature }) => signature.sequence !== undefined)) {
         for (const { id, draining } of registered()) if (draining) askDraining(model, id);
       }
     },
@@ -179,7 +194,9 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     },
 
     withdrawInstances(model) {
-      for (const worker of model.workers.keys()) for (const { queue } of model.versions) queue?.withdraw(worker);
+      for (const worker of model.workers.keys()) {
+        for (const { queue } of allVersions(model)) queue?.withdraw(worker);
+      }
     },
 
     described(message) {
@@ -192,7 +209,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
       const draining = message.draining || registered().some(({ id, draining }) => id === message.worker && draining);
       view.answered = true;
       view.draining = draining;
-      if (question !== undefined) view.missed = !draining && hasMissed(model, view.told, message.versions);
+      if (question !== undefined) view.missed = !draining && hasMissed(view, message.versions);
       const before = view.versions;
       view.held = heldNow(model, message);
       view.versions = draining ? new Map() : view.held;
@@ -238,7 +255,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
             tell(model, worker, view.told);
             continue;
           }
-          const since = model.versions.map(({ queue }) => queue?.outSinceUs(worker));
+          const since = allVersions(model).map(({ queue }) => queue?.outSinceUs(worker));
           if (shouldAsk(model, view, since, nowUs, times)) send(model, worker, view, nextQuestion(model));
         }
       }
@@ -246,9 +263,16 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
   };
 }
 
-function newView(before: WorkerView | undefined, told: 'load' | 'unload', question: Question): WorkerView {
+function newView(
+  model: OwnedModel,
+  before: WorkerView | undefined,
+  told: 'load' | 'unload',
+  question: Question,
+): WorkerView {
   return {
     told,
+    toldLoads: told === 'load' ? [model, ...(model.next === undefined ? [] : [model.next])] : [],
+    kept: told === 'load' ? model.retiring.map(({ load }) => load) : [],
     askedAt: question.askedAt,
     answered: false,
     missed: false,
@@ -263,15 +287,22 @@ function newView(before: WorkerView | undefined, told: 'load' | 'unload', questi
   };
 }
 
-function controlMessage(model: OwnedModel, action: 'load' | 'unload'): ControlMessage {
-  const loading = action === 'load';
+function unloadMessage({ name, epoch }: OwnedModel): ControlMessage {
+  return { kind: 'control', model: name, epoch, action: 'unload', config: '', versions: [], contentHash: '' };
+}
+
+/** One load that the worker is to hold, beside all others that the model has. */
+function loadMessage({ name, epoch }: OwnedModel, { load, source }: OwnedModel, view: WorkerView): ControlMessage {
+  const keep = [...new Set([...view.toldLoads.map((told) => told.load), ...view.kept])].filter((kept) => kept !== load);
   return {
     kind: 'control',
-    model: model.name,
-    epoch: model.epoch,
-    action,
-    config: loading ? encodeModelConfig(model.source.config) : '',
-    versions: loading ? model.source.versions : [],
-    contentHash: loading ? model.source.contentHash : '',
+    model: name,
+    epoch,
+    action: 'load',
+    config: encodeModelConfig(source.config),
+    versions: source.versions,
+    contentHash: source.contentHash,
+    ...ofLoad(load),
+    ...(keep.length === 0 ? {} : { keep }),
   };
 }

@@ -5,22 +5,64 @@ import {
   type ModelRecord,
   type ModelSource,
   modelSignature,
+  type RetiringLoad,
   unsupportedReason,
 } from '@nereid/config';
 import { type Epoch, ERROR_TABLE, errorInfo, UNLOADED } from '@nereid/protocol';
 import { createScheduler } from '@nereid/scheduler';
-import { isEnsemble, type ModelPhase, type OwnedModel, type OwnedVersion } from './owned-model.ts';
+import { isEnsemble, type OwnedModel, type OwnedVersion } from './owned-model.ts';
 
-/** A model to be loaded from its files; `held` is its earlier load. */
-export function loadedModel(source: ModelSource, epoch: Epoch, held: OwnedModel | undefined): OwnedModel {
-  const known = held === undefined ? [] : [...held.formerVersions, ...held.versions.map(({ version }) => version)];
-  const versions = source.versions.map((version) => ownedVersion({ version, state: 'LOADING', reason: '' }));
+/** A model to be loaded from its files; `held` is its earlier load, `record` what an earlier owner told of it. */
+export function loadedModel(
+  source: ModelSource,
+  epoch: Epoch,
+  held: OwnedModel | undefined,
+  record?: ModelRecord | undefined,
+): OwnedModel {
   return {
-    ...ownedModel(source, epoch, 'loading', versions),
-    formerVersions: known.filter((version) => !source.versions.includes(version)),
+    ...newLoad(source, epoch, loadAfter(held, record)),
+    formerVersions: formerVersions(source, held),
     // Batch numbers go on rising, so that a late `done` of an earlier load finds nothing.
     batches: held?.batches ?? 0,
   };
+}
+
+/** As `loadedModel`, beside the load that serves. */
+export function nextLoad(source: ModelSource, held: OwnedModel): OwnedModel {
+  const next = newLoad(source, held.epoch, loadAfter(held, undefined));
+  held.lastLoad = next.load;
+  return { ...next, formerVersions: formerVersions(source, held), workers: held.workers };
+}
+
+/**
+ * The next load serves from now on. What the one before has accepted ends there, and what was counted of a version goes on
+ * being counted.
+ */
+export function adoptNext(model: OwnedModel, next: OwnedModel): void {
+  const { load, source, signature, hashes, versions, formerVersions, awaitsModels, unheld } = next;
+  const retiring = [...model.retiring, ...model.versions.filter(({ queue }) => queue !== undefined)];
+  Object.assign(model, { load, source, signature, hashes, versions, formerVersions, awaitsModels, unheld, retiring });
+  model.next = undefined;
+}
+
+function newLoad(source: ModelSource, epoch: Epoch, load: number): OwnedModel {
+  const signature = modelSignature(source.config);
+  const { config } = source;
+  const versions = source.versions.map((version) =>
+    ownedVersion({ version, state: 'LOADING', reason: '' }, { load, config, signature }),
+  );
+  return ownedModel({ source, signature, epoch, phase: 'loading', versions, load });
+}
+
+/** A number that no worker has heard of yet. */
+function loadAfter(held: OwnedModel | undefined, record: ModelRecord | undefined): number {
+  const known = [held?.lastLoad, record === undefined ? undefined : (record.load ?? 0)];
+  return Math.max(-1, ...known.flatMap((load) => load ?? [])) + 1;
+}
+
+function formerVersions({ versions }: ModelSource, held: OwnedModel | undefined): readonly string[] {
+  const known = held === undefined ? [] : [...held.formerVersions, ...held.versions.map(({ version }) => version)];
+  return known.filter((version) => !versions.includes(version));
 }
 
 /**
@@ -44,17 +86,31 @@ export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean):
     ...(filesHash === undefined ? {} : { filesHash }),
     ...(strategies === undefined ? {} : { strategies }),
   };
-  const model = ownedModel(source, epoch, served ? 'serving' : 'unloaded', selected.map(ownedVersion));
+  const load = record.load ?? 0;
+  const signature = modelSignature(config);
+  const owned = selected.map((version) => ownedVersion(version, { load, config, signature }));
+  const phase = served ? 'serving' : 'unloaded';
+  const model = ownedModel({ source, signature, epoch, phase, versions: owned, load });
   return {
     ...model,
+    retiring: served ? (record.retiring ?? []).map(retiringVersion) : [],
     formerVersions: record.versions.map(({ version }) => version).filter((version) => !versions.includes(version)),
     settling: served && !isEnsemble(model),
     awaitsModels: record.awaitsModels === true,
   };
 }
 
-function ownedVersion({ version, state, reason }: ModelRecord['versions'][number]): OwnedVersion {
+function retiringVersion({ load, version, config }: RetiringLoad): OwnedVersion {
+  const of = { load, config, signature: modelSignature(config) };
+  return ownedVersion({ version, state: 'READY', reason: '' }, of);
+}
+
+function ownedVersion(
+  { version, state, reason }: ModelRecord['versions'][number],
+  of: Pick<OwnedVersion, 'load' | 'config' | 'signature'>,
+): OwnedVersion {
   return {
+    ...of,
     version,
     state,
     reason,
@@ -67,18 +123,15 @@ function ownedVersion({ version, state, reason }: ModelRecord['versions'][number
 }
 
 function ownedModel(
-  source: ModelSource,
-  epoch: Epoch,
-  phase: ModelPhase,
-  versions: readonly OwnedVersion[],
+  of: Pick<OwnedModel, 'source' | 'signature' | 'epoch' | 'phase' | 'versions' | 'load'>,
 ): OwnedModel {
   return {
-    name: source.name,
-    epoch,
-    source,
-    signature: modelSignature(source.config),
-    phase,
-    versions,
+    ...of,
+    name: of.source.name,
+    lastLoad: of.load,
+    hashes: new Set([of.source.contentHash]),
+    retiring: [],
+    next: undefined,
     formerVersions: [],
     settling: false,
     unheld: false,
@@ -86,6 +139,10 @@ function ownedModel(
     workers: new Map(),
     batches: 0,
   };
+}
+
+export function isEnsembleSource({ config }: ModelSource): boolean {
+  return ensembleModels(config).length > 0;
 }
 
 /** Why a model is not to be served as configured, as its state tells, asked of the config and of the scheduler. */

@@ -1,6 +1,17 @@
-import { compareVersions, instanceGpu, type ModelRecord, type ModelSignature, type ModelSource } from '@nereid/config';
+import {
+  compareVersions,
+  instanceGpu,
+  type ModelConfig,
+  type ModelRecord,
+  type ModelSignature,
+  type ModelSource,
+  modelSignature,
+  type RetiringLoad,
+  type VersionRecord,
+} from '@nereid/config';
 import {
   type Epoch,
+  heldKey,
   isNotHeld,
   NO_HOLDER,
   NOT_HELD,
@@ -17,13 +28,19 @@ import type { VersionQueue } from './version-queue.ts';
  * Where a model is on its way. `loadModel` takes it to *loading*, from which it goes to *serving*
  * once its workers hold it, or to *failed*. `unloadModel` takes it to *unloading*, while what was
  * accepted runs to its end, then to *unloaded*. Only while it is serving are requests taken and
- * batches sent.
+ * batches sent. One that serves is loaded anew beside that (`next`), which is then adopted at once: it goes on
+ * serving, and versions of the load before are *retiring* until what they accepted has ended.
  */
 export type ModelPhase = 'loading' | 'serving' | 'failed' | 'unloading' | 'unloaded';
 
-/** A version that was selected by the latest load. */
+/** A version of one load. */
 export interface OwnedVersion {
   readonly version: string;
+  /** Number of the load. */
+  readonly load: number;
+  /** As its load has it. */
+  config: ModelConfig;
+  signature: ModelSignature;
   state: VersionState;
   reason: string;
   /**
@@ -52,6 +69,9 @@ export interface Question {
 /** What a worker said of the model since it was last told what to hold. */
 export interface WorkerView {
   readonly told: 'load' | 'unload';
+  /** The loads that it was told to hold; of others it was told to keep what it has. */
+  readonly toldLoads: readonly OwnedModel[];
+  readonly kept: readonly number[];
   /** The `describe` that followed; what the worker said before it answers is out of date. */
   readonly askedAt: number;
   answered: boolean;
@@ -59,6 +79,7 @@ export interface WorkerView {
   missed: boolean;
   /** It ends what it has and gets nothing more. */
   draining: boolean;
+  /** By protocol's `heldKey`: of all loads. */
   versions: ReadonlyMap<string, VersionDescription>;
   /** As `versions`, also while it drains: it goes on with the sequences that it has. */
   held: ReadonlyMap<string, VersionDescription>;
@@ -75,14 +96,24 @@ export interface WorkerView {
 export interface OwnedModel {
   readonly name: string;
   epoch: Epoch;
+  /** Number of the load that serves, or was the last to. */
+  load: number;
+  /** The highest number that a load of it has had. */
+  lastLoad: number;
   /** Of an ensemble, completed by what its models are. */
   source: ModelSource;
   signature: ModelSignature;
+  /** Of the files as workers may have loaded them: more than one where only the number of instances has changed since. */
+  hashes: ReadonlySet<string>;
   phase: ModelPhase;
-  /** Ascending by number. */
-  readonly versions: readonly OwnedVersion[];
+  /** Those that the load selected, ascending by number. */
+  versions: readonly OwnedVersion[];
+  /** Of earlier loads, the newest last: they get nothing new but steps of the sequences that they have. */
+  retiring: readonly OwnedVersion[];
+  /** A load beside the one that serves; it has the same `workers`. */
+  next: OwnedModel | undefined;
   /** Versions of earlier loads that are no longer selected. */
-  readonly formerVersions: readonly string[];
+  formerVersions: readonly string[];
   /**
    * Taken over from an earlier owner, and not every worker has said yet what it holds: until then the
    * model is what its record says.
@@ -100,6 +131,19 @@ export interface OwnedModel {
   dropJobs?: (() => void) | undefined;
 }
 
+/** The versions of its load and those that retire. */
+export function allVersions({ versions, retiring }: OwnedModel): readonly OwnedVersion[] {
+  return retiring.length === 0 ? versions : [...retiring, ...versions];
+}
+
+/** What a worker holds of a version. */
+export function heldOf(
+  versions: WorkerView['versions'],
+  { version, load }: Pick<OwnedVersion, 'version' | 'load'>,
+): VersionDescription | undefined {
+  return versions.get(heldKey(version, load));
+}
+
 /** It runs at its owner: no worker is told of it. */
 export function isEnsemble({ signature }: OwnedModel): boolean {
   return signature.ensemble !== undefined;
@@ -107,7 +151,7 @@ export function isEnsemble({ signature }: OwnedModel): boolean {
 
 export function modelRecord(model: OwnedModel): ModelRecord {
   const { source } = model;
-  const former = model.formerVersions.map((version) => ({ version, state: 'UNAVAILABLE' as const, reason: UNLOADED }));
+  const former = model.formerVersions.map((version) => formerRecord(model, version));
   const gpus = usedGpus(model);
   const selected = model.versions.map(({ version, state, reason, goesOn }) =>
     goesOn ? { version, state: 'READY' as const, reason: '' } : { version, state, reason },
@@ -118,11 +162,24 @@ export function modelRecord(model: OwnedModel): ModelRecord {
     labels: source.labels,
     versions: [...former, ...selected].sort((a, b) => compareVersions(a.version, b.version)),
     contentHash: source.contentHash,
+    ...(model.load === 0 ? {} : { load: model.load }),
+    ...(model.retiring.length === 0 || isEnsemble(model) ? {} : { retiring: retiringLoads(model) }),
     ...(model.awaitsModels ? { awaitsModels: true } : {}),
     ...(gpus === 0 ? {} : { gpus }),
     ...(source.filesHash === undefined ? {} : { filesHash: source.filesHash }),
     ...(source.strategies === undefined ? {} : { strategies: source.strategies }),
   };
+}
+
+/** One whose sequences go on is published as READY, so that gateways send their steps. */
+function formerRecord({ retiring }: OwnedModel, version: string): VersionRecord {
+  const ending = retiring.find((held) => held.version === version);
+  if (ending === undefined) return { version, state: 'UNAVAILABLE', reason: UNLOADED };
+  return { version, state: ending.signature.sequence === undefined ? 'UNLOADING' : 'READY', reason: '' };
+}
+
+function retiringLoads({ retiring }: OwnedModel): readonly RetiringLoad[] {
+  return retiring.map(({ load, version, config }) => ({ load, version, config }));
 }
 
 /** One more than the highest GPU that any worker has an instance on. */
@@ -135,7 +192,7 @@ function usedGpus({ workers }: OwnedModel): number {
 /** True once every version is READY on at least one worker, whatever the others make of it. */
 export function loadedSomewhere(model: OwnedModel): boolean {
   const views = [...model.workers.values()].filter(({ answered, missed }) => answered && !missed);
-  return model.versions.every(({ version }) => views.some(({ versions }) => versions.get(version)?.state === 'READY'));
+  return model.versions.every((version) => views.some(({ versions }) => heldOf(versions, version)?.state === 'READY'));
 }
 
 /**
@@ -147,8 +204,8 @@ export function loadSettled(model: OwnedModel): boolean {
   for (const view of model.workers.values()) {
     if (view.draining) continue;
     if (!view.answered || view.missed) return false;
-    for (const { version } of model.versions) {
-      const held = view.versions.get(version);
+    for (const version of model.versions) {
+      const held = heldOf(view.versions, version);
       if (held?.state !== 'READY' && held?.state !== 'UNAVAILABLE') return false;
       if (!isNotHeld(held.reason)) holders++;
     }
@@ -161,7 +218,10 @@ export function isUnheld(model: OwnedModel): boolean {
   for (const view of model.workers.values()) {
     if (view.draining) continue;
     if (!view.answered || view.missed) return false;
-    for (const held of view.versions.values()) if (!isNotHeld(held.reason)) return false;
+    for (const version of model.versions) {
+      const held = heldOf(view.versions, version);
+      if (held !== undefined && !isNotHeld(held.reason)) return false;
+    }
   }
   return true;
 }
@@ -180,11 +240,14 @@ export function unloadSettled(model: OwnedModel): boolean {
  * A version's state by what its workers say: READY where any holds it. Else why not: the first
  * reason given by one that takes the model, or what one that does not lacks for it.
  */
-export function stateAtWorkers(model: OwnedModel, version: string): { state: VersionState; reason: string } {
+export function stateAtWorkers(
+  model: OwnedModel,
+  version: Pick<OwnedVersion, 'version' | 'load'>,
+): { state: VersionState; reason: string } {
   let reason = '';
   let lacks = '';
   for (const view of model.workers.values()) {
-    const held = view.versions.get(version);
+    const held = heldOf(view.versions, version);
     if (held?.state === 'READY') return { state: 'READY', reason: '' };
     if (held === undefined) continue;
     if (isNotHeld(held.reason)) lacks ||= held.reason.slice(NOT_HELD.length);
@@ -194,10 +257,44 @@ export function stateAtWorkers(model: OwnedModel, version: string): { state: Ver
 }
 
 /** Whether a worker that drains goes on with sequences of the version (docs/protocol.md R38). */
-export function goesOnDraining(model: OwnedModel, { version, queue }: OwnedVersion): boolean {
-  const [living] = queue?.sequences ?? [];
+export function goesOnDraining(model: OwnedModel, version: OwnedVersion): boolean {
+  const [living] = version.queue?.sequences ?? [];
   if (living === undefined) return false;
-  return [...model.workers.values()].some(({ draining, held }) => draining && held.get(version)?.state === 'READY');
+  return [...model.workers.values()].some(({ draining, held }) => draining && heldOf(held, version)?.state === 'READY');
+}
+
+/** What its files say of it, known better by now, of the same load. */
+export function setSource(model: OwnedModel, source: ModelSource): void {
+  model.source = source;
+  model.signature = modelSignature(source.config);
+  for (const version of model.versions) Object.assign(version, { config: source.config, signature: model.signature });
+}
+
+/** As `setSource`, where the files have changed in what their instances are alone. */
+export function changeSource(model: OwnedModel, source: ModelSource): void {
+  model.hashes = new Set([...model.hashes, source.contentHash]);
+  setSource(model, source);
+}
+
+/** How far workers are that were told of other instances: over once one has them all and no other is on its way. */
+export function instancesChanged(
+  model: OwnedModel,
+  contentHash: string,
+): 'coming' | 'changed' | { readonly reason: string } {
+  let failed = '';
+  let changed = false;
+  for (const view of model.workers.values()) {
+    if (view.draining) continue;
+    if (!view.answered || view.missed) return 'coming';
+    for (const version of model.versions) {
+      const held = heldOf(view.versions, version);
+      if (held === undefined || isNotHeld(held.reason)) continue;
+      if (held.reason !== '') failed ||= held.reason;
+      else if (held.state === 'READY' && held.contentHash === contentHash) changed = true;
+      else return 'coming';
+    }
+  }
+  return changed || failed === '' ? 'changed' : { reason: failed };
 }
 
 export function setStates(model: OwnedModel, state: VersionState, reason: string): void {
@@ -219,8 +316,8 @@ export function hasQueues({ versions }: OwnedModel): boolean {
 }
 
 /** Whether it has requests without an outcome that came by then. */
-export function hasSince({ versions }: OwnedModel, atUs: number): boolean {
-  return versions.some(({ queue }) => {
+export function hasSince(model: OwnedModel, atUs: number): boolean {
+  return allVersions(model).some(({ queue }) => {
     const [first] = queue?.entries ?? [];
     return first !== undefined && first.request.arrivedUs <= atUs;
   });
@@ -228,15 +325,24 @@ export function hasSince({ versions }: OwnedModel, atUs: number): boolean {
 
 /** True where nothing is queued or running. */
 export function isIdle(model: OwnedModel): boolean {
-  return model.versions.every(
-    ({ queue }) => queue === undefined || queue.waiting + queue.background + queue.running === 0,
-  );
+  return allVersions(model).every(hasNothing);
+}
+
+function hasNothing({ queue }: OwnedVersion): boolean {
+  return queue === undefined || queue.waiting + queue.background + queue.running === 0;
+}
+
+/** True of a retiring version without requests and sequences. */
+export function isRetired(version: OwnedVersion): boolean {
+  const [living] = version.queue?.sequences ?? [];
+  return hasNothing(version) && living === undefined;
 }
 
 /** As `isIdle`, but steps that wait go to the next owner: they may wait for others, which are sent there. */
 export function canHandOver(model: OwnedModel): boolean {
-  if (model.signature.sequence === undefined) return isIdle(model);
-  return model.versions.every(({ queue }) => queue === undefined || queue.running === 0);
+  return allVersions(model).every((version) =>
+    version.signature.sequence === undefined ? hasNothing(version) : (version.queue?.running ?? 0) === 0,
+  );
 }
 
 /** `version 1 is at UNAVAILABLE state: Internal: …;\n…` (model_repository_manager.cc). */

@@ -2,10 +2,21 @@ import { LOAD_FAILED } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import { describe, expect, test, vi } from 'vitest';
 import { createCoordinator } from './coordinator.ts';
-import { fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
+import { type FakeWorker, fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
 
 const states = (cluster: ReturnType<typeof fakeCluster>, model: string) =>
   cluster.directory.record(model)?.versions.map(({ version, state, reason }) => `${version} ${state} ${reason}`.trim());
+
+/** What the worker was told to hold: the versions, of what load where it is not the first, and which it is to keep. */
+function toldLoads({ controls }: FakeWorker): string[] {
+  return controls.map(({ action, versions, load, keep }) =>
+    [
+      `${action} ${versions}`,
+      ...(load === undefined ? [] : [`of ${load}`]),
+      ...(keep === undefined ? [] : [`keep ${keep}`]),
+    ].join(' '),
+  );
+}
 
 describe('loading', () => {
   test('control mode none loads all models; each is published LOADING, then READY', async () => {
@@ -100,7 +111,7 @@ describe('loading', () => {
     await cluster.coordinator.stop();
   });
 
-  test('a changed model is unloaded after its requests and loaded anew', async () => {
+  test('a changed model is loaded beside the one that serves, which ends what it has', async () => {
     const cluster = fakeCluster([fakeModel('m')], { controlMode: 'explicit', loadModels: ['m'] });
     const worker = await cluster.worker();
     const gateway = cluster.gateway();
@@ -108,18 +119,61 @@ describe('loading', () => {
     const running = gateway.infer(fakeRequest('m'));
     await settle();
     cluster.files.set('m', fakeModel('m', '', { versions: ['2'], contentHash: 'hash-2' }));
+    await cluster.coordinator.loadModel('m');
+    expect(states(cluster, 'm')).toEqual(['1 UNLOADING', '2 READY']);
+    const next = gateway.infer(fakeRequest('m'));
+    await settle();
+    expect(worker.executes.map(({ version, load }) => `${version} ${load ?? 0}`)).toEqual(['1 0', '2 1']);
+    worker.finish();
+    worker.finish();
+    await settle();
+    expect([gateway.outcome(running), gateway.outcome(next)]).toEqual(['ok', 'ok']);
+    expect(states(cluster, 'm')).toEqual(['1 UNAVAILABLE unloaded', '2 READY']);
+    expect(toldLoads(worker)).toEqual(['load 1', 'load 1 keep 1', 'load 2 of 1 keep 0', 'load 2 of 1']);
+    await cluster.coordinator.stop();
+  });
+
+  test('what a changed model cannot be loaded as leaves the one that serves as it is, and says why', async () => {
+    const cluster = fakeCluster([fakeModel('m')], { controlMode: 'explicit', loadModels: ['m'] });
+    const worker = await cluster.worker();
+    const gateway = cluster.gateway();
+    await cluster.coordinator.start();
+    cluster.files.set('m', fakeModel('m', '', { versions: ['1', '2'], contentHash: 'hash-2' }));
+    worker.failures.set('2', 'Internal: broken');
+    await expect(cluster.coordinator.loadModel('m')).rejects.toThrow(
+      "load failed for model 'm': version 2 is at UNAVAILABLE state: Internal: broken;\n",
+    );
+    await settle();
+    expect(states(cluster, 'm')).toEqual(['1 READY']);
+    expect(worker.held('m')).toEqual(['1 0 READY']);
+    const request = gateway.infer(fakeRequest('m'));
+    await settle();
+    worker.finish();
+    await settle();
+    expect(gateway.outcome(request)).toBe('ok');
+
+    worker.failures.clear();
+    await cluster.coordinator.loadModel('m');
+    await settle();
+    expect(worker.held('m')).toEqual(['1 2 READY', '2 2 READY']);
+    await cluster.coordinator.stop();
+  });
+
+  test('a load beside the one that serves waits for every worker', async () => {
+    const cluster = fakeCluster([fakeModel('m')], { controlMode: 'explicit', loadModels: ['m'] });
+    const worker = await cluster.worker();
+    const other = await cluster.worker('wk-2');
+    await cluster.coordinator.start();
+    await settle();
+    cluster.files.set('m', fakeModel('m', '', { contentHash: 'hash-2' }));
+    other.slow = true;
     const loaded = cluster.coordinator.loadModel('m');
     await settle();
-    expect(states(cluster, 'm')).toEqual(['1 UNLOADING']);
-    worker.finish();
+    expect(worker.held('m')).toEqual(['1 0 READY', '1 1 READY']);
+    expect(cluster.directory.record('m')?.contentHash).toBe('hash-1');
+    await other.leave();
     await loaded;
-    expect(gateway.outcome(running)).toBe('ok');
-    expect(states(cluster, 'm')).toEqual(['1 UNAVAILABLE unloaded', '2 READY']);
-    expect(worker.controls.map(({ action, versions }) => `${action} ${versions}`)).toEqual([
-      'load 1',
-      'unload ',
-      'load 2',
-    ]);
+    expect(cluster.directory.record('m')?.contentHash).toBe('hash-2');
     await cluster.coordinator.stop();
   });
 

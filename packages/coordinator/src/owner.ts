@@ -20,8 +20,9 @@ import { createLeases } from './leases.ts';
 import { createModelLoads } from './model-loads.ts';
 import { abandonQueues, closeQueues, type ModelQueuesParts, type QueueLimits } from './model-queues.ts';
 import { createModelWorkers } from './model-workers.ts';
-import { hasQueues, modelRecord, type OwnedModel, unloadSettled } from './owned-model.ts';
+import { allVersions, hasQueues, modelRecord, type OwnedModel, unloadSettled } from './owned-model.ts';
 import { stillUnloading } from './request-error.ts';
+import { createRetiringLoads } from './retiring-loads.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
 import { createTakeover } from './takeover.ts';
@@ -141,7 +142,10 @@ export function createOwner(parts: OwnerParts): Owner {
     },
   });
 
-  const isOwned = (model: OwnedModel) => models.get(model.name) === model;
+  const isOwned = (model: OwnedModel) => {
+    const owned = models.get(model.name);
+    return owned === model || owned?.next === model;
+  };
 
   /** Another owner will get each request again, so nobody is told. */
   const drop = (model: OwnedModel) => {
@@ -169,7 +173,7 @@ export function createOwner(parts: OwnerParts): Owner {
 
   /** Nobody waits for it; the next change publishes all again. */
   function publishLater(model: OwnedModel): void {
-    if (!isOwned(model)) return;
+    if (models.get(model.name) !== model) return;
     publish(modelRecord(model)).catch((error) => log.error({ err: error, model: model.name }, 'record not published'));
   }
 
@@ -212,8 +216,11 @@ export function createOwner(parts: OwnerParts): Owner {
     }
   };
 
+  const retiring = createRetiringLoads({ ...parts, workers, isOwned, changed: publishLater });
+
   const loads = createModelLoads({
     ...parts,
+    retiring,
     ensembles,
     leases,
     workers,
@@ -237,6 +244,7 @@ export function createOwner(parts: OwnerParts): Owner {
 
   const takeover = createTakeover({
     ...parts,
+    retiring,
     ensembles,
     leases,
     workers,
@@ -284,7 +292,10 @@ export function createOwner(parts: OwnerParts): Owner {
     workersChanged: workers.listChanged,
 
     done(message) {
-      const version = models.get(message.model)?.versions.find((candidate) => candidate.version === message.version);
+      const model = models.get(message.model);
+      if (model === undefined) return;
+      const load = message.load ?? 0;
+      const version = allVersions(model).find((held) => held.version === message.version && held.load === load);
       version?.queue?.done(message);
     },
 
@@ -294,7 +305,7 @@ export function createOwner(parts: OwnerParts): Owner {
       // Another refusal of the same epoch may have led to a higher one already.
       const outdated = compareEpochs(model.epoch, message.highest) < 0;
       if (outdated) workers.withdrawInstances(model);
-      for (const { queue } of model.versions) queue?.undelivered(message.batch, message.sent);
+      for (const { queue } of allVersions(model)) queue?.undelivered(message.batch, message.sent);
       if (outdated) await leases.renew(model.name, message.highest.number);
     },
 

@@ -6,7 +6,7 @@ import type { Intake } from './intake.ts';
 import type { JobIntake } from './job-intake.ts';
 import { liveRuns } from './live-runs.ts';
 import { countCached } from './model-statistics.ts';
-import type { OwnedModel } from './owned-model.ts';
+import { allVersions, type OwnedModel, type OwnedVersion } from './owned-model.ts';
 import type { Owner } from './owner.ts';
 import type { PassOn } from './pass-on.ts';
 import type { RunNotes } from './run-notes.ts';
@@ -42,10 +42,10 @@ export function receive(receivers: Receivers, message: Message): void {
       break;
     case 'echo':
       if (!receivers.hasAll()) break;
-      for (const { queue } of models.get(message.model)?.versions ?? []) queue?.heard(message.sentUs);
+      for (const { queue } of versionsOf(models, message.model)) queue?.heard(message.sentUs);
       break;
     case 'response':
-      if (models.get(message.model)?.versions.some(({ queue }) => queue?.answered(message) === true) === true) break;
+      if (versionsOf(models, message.model).some(({ queue }) => queue?.answered(message) === true)) break;
       if (isAnswerFor(message.id, mailbox.id)) jobs?.response(message);
       // Of a batch whose answers waited for their turn, but not this one: its model was loaded anew, say.
       else receivers.passOn(message);
@@ -78,6 +78,11 @@ export function receive(receivers: Receivers, message: Message): void {
     default:
       log.warn({ kind: message.kind }, 'message that no coordinator takes');
   }
+}
+
+function versionsOf(models: ReadonlyMap<string, OwnedModel>, name: string): readonly OwnedVersion[] {
+  const model = models.get(name);
+  return model === undefined ? [] : allVersions(model);
 }
 
 /** Of a version that is not served here (any more) nobody can say anything. */

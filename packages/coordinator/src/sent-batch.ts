@@ -1,5 +1,13 @@
 /** Batches that workers hold: the message that sends one, and what is asked of those that are out. */
-import type { BatchTiming, DoneEntry, Epoch, ExecuteEntry, ExecuteMessage, ProcessId } from '@nereid/protocol';
+import {
+  type BatchTiming,
+  type DoneEntry,
+  type Epoch,
+  type ExecuteEntry,
+  type ExecuteMessage,
+  ofLoad,
+  type ProcessId,
+} from '@nereid/protocol';
 import type { BatchTimes, CloseReason, InstanceKey } from '@nereid/scheduler';
 import type { PlacedInstance } from './instance-places.ts';
 import type { OwnedRequest } from './version-queue.ts';
@@ -28,6 +36,8 @@ export interface SentBatch {
 export interface BatchSource {
   readonly model: string;
   readonly version: string;
+  /** Of which load. */
+  readonly load: number;
   readonly epoch: () => Epoch;
   /** The next batch number of the epoch. */
   readonly nextBatch: () => number;
@@ -77,6 +87,7 @@ export function executeMessage(
     model: source.model,
     epoch: batch.epoch,
     version: source.version,
+    ...ofLoad(source.load),
     batch: batch.number,
     instance,
     entries: batch.requests.map((request, index) => {

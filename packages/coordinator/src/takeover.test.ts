@@ -134,12 +134,7 @@ describe('takeover', () => {
     await world.killFirst();
     await world.pass(500);
     expect(world.directory.record('m')).toMatchObject({ contentHash: 'hash-2', versions: [{ state: 'READY' }] });
-    expect(world.worker.controls.map(({ action, contentHash }) => `${action} ${contentHash}`)).toEqual([
-      'load hash-1',
-      'load hash-1',
-      'unload ',
-      'load hash-2',
-    ]);
+    expect(world.worker.held('m')).toEqual(['1 1 READY']);
   });
 
   test('files that cannot be read do not touch a model that runs', async () => {

@@ -5,11 +5,12 @@ import type { Directory } from '@nereid/transport';
 import type { EnsembleStates } from './ensemble-states.ts';
 import type { Leases } from './leases.ts';
 import type { BegunLoad } from './model-loads.ts';
-import { type ModelQueuesParts, openQueues } from './model-queues.ts';
+import { type ModelQueuesParts, openQueues, openRetiringQueues } from './model-queues.ts';
 import { closeStrategies, openStrategies } from './model-strategies.ts';
 import type { ModelWorkers } from './model-workers.ts';
 import { recordedModel } from './new-model.ts';
 import { isEnsemble, type OwnedModel } from './owned-model.ts';
+import type { RetiringLoads } from './retiring-loads.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
 
 export interface TakeoverParts {
@@ -26,6 +27,7 @@ export interface TakeoverParts {
   readonly answer_wait_ms: number;
   readonly publish: (model: OwnedModel) => void;
   readonly ensembles: Pick<EnsembleStates, 'look'>;
+  readonly retiring: RetiringLoads;
   readonly beginLoad: (name: string, anew: boolean) => Promise<BegunLoad>;
   /** See Owner. */
   readonly taken: (name: string) => void;
@@ -53,6 +55,7 @@ export function createTakeover(parts: TakeoverParts): Takeover {
     parts.publish(model);
     if (model.phase !== 'serving') return;
     openQueues(model, parts.queues);
+    openRetiringQueues(model, parts.queues);
     parts.keeper.takenOver(model);
     log.info({ model: model.name, versions: model.source.versions }, 'model taken over');
     if (isEnsemble(model)) {
@@ -60,6 +63,7 @@ export function createTakeover(parts: TakeoverParts): Takeover {
       return;
     }
     workers.tellAll(model, 'load');
+    parts.retiring.end(model);
     const timer = clock.at(clock.nowUs() + parts.answer_wait_ms * 1000, () => {
       waits.delete(timer);
       if (isOwned(model)) workers.settle(model);
@@ -92,7 +96,7 @@ export function createTakeover(parts: TakeoverParts): Takeover {
       model.epoch = epoch;
       return true;
     }
-    closeStrategies(model);
+    closeStrategies(model.versions);
     return false;
   };
 

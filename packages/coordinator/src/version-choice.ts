@@ -1,20 +1,24 @@
 import { type ErrorInfo, type InferMessage, noVersionReady, versionNotFound, versionNotReady } from '@nereid/protocol';
-import type { OwnedModel } from './owned-model.ts';
+import { allVersions, type OwnedModel, type OwnedVersion } from './owned-model.ts';
 import type { VersionQueue } from './version-queue.ts';
 
-/** The queue that has the step's sequence, where the model keeps sequences and one has it; of several the newest version's. */
-export function queueOfSequence(model: OwnedModel, message: InferMessage): VersionQueue | undefined {
-  if (model.signature.sequence === undefined || model.phase !== 'serving') return undefined;
+/** The version that has the step's sequence, where one has it; of several the newest load's newest version. */
+export function versionOfSequence(model: OwnedModel, message: InferMessage): QueuedVersion | undefined {
+  if (model.phase !== 'serving') return undefined;
   const wanted = plainVersion(message.request.modelVersion);
-  const found = model.versions.findLast(
-    ({ version, queue }) => (wanted === '' || version === wanted) && queue?.finds(message) === true,
+  const found = allVersions(model).findLast(
+    ({ version, signature, queue }) =>
+      signature.sequence !== undefined && (wanted === '' || version === wanted) && queue?.finds(message) === true,
   );
-  return found?.queue;
+  return found?.queue === undefined ? undefined : { version: found, queue: found.queue };
 }
 
-export type VersionChoice =
-  | { readonly ok: true; readonly version: string; readonly queue: VersionQueue }
-  | { readonly ok: false; readonly error: ErrorInfo };
+export interface QueuedVersion {
+  readonly version: OwnedVersion;
+  readonly queue: VersionQueue;
+}
+
+export type VersionChoice = ({ readonly ok: true } & QueuedVersion) | { readonly ok: false; readonly error: ErrorInfo };
 
 /**
  * The version that a request means: the one it names, or the greatest READY one for ''. Errors are
@@ -25,7 +29,7 @@ export function chooseVersion(model: OwnedModel, wanted: string, apart: boolean)
     for (let index = model.versions.length - 1; index >= 0; index--) {
       const candidate = model.versions[index];
       if (candidate?.state === 'READY' && candidate.queue !== undefined) {
-        return { ok: true, version: candidate.version, queue: candidate.queue };
+        return { ok: true, version: candidate, queue: candidate.queue };
       }
     }
     return { ok: false, error: noVersionReady(model.name, model.versions, apart) };
@@ -33,7 +37,7 @@ export function chooseVersion(model: OwnedModel, wanted: string, apart: boolean)
   const plain = plainVersion(wanted);
   const found = model.versions.find(({ version }) => version === plain);
   if (found?.state === 'READY' && found.queue !== undefined) {
-    return { ok: true, version: plain, queue: found.queue };
+    return { ok: true, version: found, queue: found.queue };
   }
   const known = found !== undefined || model.formerVersions.includes(plain);
   return { ok: false, error: known ? versionNotReady(model.name, plain) : versionNotFound(model.name, plain) };

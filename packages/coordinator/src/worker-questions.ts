@@ -1,5 +1,5 @@
 /** When a worker is asked what it holds, and what its answer says of messages lost (docs/protocol.md R28). */
-import { type DescribedMessage, UNLOADED, type VersionDescription } from '@nereid/protocol';
+import { type DescribedMessage, heldKey, UNLOADED, type VersionDescription } from '@nereid/protocol';
 import type { OwnedModel, Question, WorkerView } from './owned-model.ts';
 
 export interface ProbeTimes {
@@ -41,37 +41,48 @@ export function shouldAsk(
 }
 
 /**
- * What a worker holds of the model as it is now. A version of other files is not of it: they serve on
- * at the worker while the present ones are loaded beside them, or could not be, as the reason then says.
+ * What a worker holds of the model, by protocol's `heldKey`. A version of other files is not the model's, though its load
+ * has the same number: a worker that outlived a Redis with all that was told there may have one.
  */
 export function heldNow(
-  { source }: Pick<OwnedModel, 'source'>,
+  model: Pick<OwnedModel, 'load' | 'hashes' | 'next'>,
   { versions }: Pick<DescribedMessage, 'versions'>,
 ): ReadonlyMap<string, VersionDescription> {
-  return new Map(versions.map((held) => [held.version, isOf(held, source.contentHash) ? held : ofOther(held)]));
+  const { next } = model;
+  return new Map(
+    versions.map((held) => {
+      const load = held.load ?? 0;
+      const of = load === model.load ? model : load === next?.load ? next : undefined;
+      const isOther = of !== undefined && !isOf(held, of.hashes);
+      return [heldKey(held.version, load), isOther ? ofOther(held) : held];
+    }),
+  );
 }
 
 /** A worker of a build that tells no hash is believed. */
-function isOf({ state, contentHash }: VersionDescription, present: string): boolean {
-  return state !== 'READY' || contentHash === undefined || contentHash === present;
+function isOf({ state, contentHash }: VersionDescription, hashes: ReadonlySet<string>): boolean {
+  return state !== 'READY' || contentHash === undefined || hashes.has(contentHash);
 }
 
 function ofOther(held: VersionDescription): VersionDescription {
-  return { ...held, state: held.reason === '' ? 'LOADING' : 'UNAVAILABLE', instances: [], slots: [], ended: [] };
+  return { ...held, state: 'LOADING', instances: [], slots: [], ended: [] };
 }
 
 /** True where the worker, asked after it was told, answers as one that has not heard it. */
 export function hasMissed(
-  model: Pick<OwnedModel, 'versions' | 'source'>,
-  told: 'load' | 'unload',
+  { told, toldLoads, kept }: Pick<WorkerView, 'told' | 'toldLoads' | 'kept'>,
   described: readonly VersionDescription[],
 ): boolean {
-  const held = new Map(described.map((version) => [version.version, version]));
-  if (told === 'unload') return described.some(({ state }) => state === 'READY' || state === 'LOADING');
-  return model.versions.some(({ version }) => {
-    const found = held.get(version);
-    if (found === undefined || (found.state === 'UNAVAILABLE' && found.reason === UNLOADED)) return true;
-    // Told once more in vain while it loads them beside the others, which changes nothing there.
-    return found.reason === '' && !isOf(found, model.source.contentHash);
-  });
+  const runs = ({ state }: VersionDescription) => state === 'READY' || state === 'LOADING';
+  if (told === 'unload') return described.some(runs);
+  const held = new Map(described.map((version) => [heldKey(version.version, version.load), version]));
+  const loads = new Set([...toldLoads.map(({ load }) => load), ...kept]);
+  if (described.some((version) => runs(version) && !loads.has(version.load ?? 0))) return true;
+  return toldLoads.some(({ versions, load, hashes }) =>
+    versions.some(({ version }) => {
+      const found = held.get(heldKey(version, load));
+      if (found === undefined || (found.state === 'UNAVAILABLE' && found.reason === UNLOADED)) return true;
+      return found.reason === '' && !isOf(found, hashes);
+    }),
+  );
 }

@@ -36,12 +36,14 @@ import type { ListedSequence, SequencePlace } from './listed-sequence.ts';
 import {
   type BatchTiming,
   type Bind,
+  type ControlMessage,
   type DoneEntry,
   type DoneMessage,
   ENTRY_RESULTS,
   type EndedSession,
   type Epoch,
   type ExecuteEntry,
+  type ExecuteMessage,
   type InstanceDescription,
   type Message,
   type MessageKind,
@@ -181,7 +183,7 @@ const slot = record<SlotDescription>({
 });
 const ended = record<EndedSession>({ session: text, correlationId, marks: list(mark), steps: count, lost: flag });
 
-type VersionExtras = 'contentHash' | 'slots' | 'ended';
+type VersionExtras = 'contentHash' | 'slots' | 'ended' | 'load';
 const versionMembers = record<Omit<VersionDescription, VersionExtras> & Record<VersionExtras, unknown>>({
   version: text,
   state: oneOf(['READY', 'UNAVAILABLE', 'LOADING', 'UNLOADING', 'UNKNOWN']),
@@ -191,14 +193,37 @@ const versionMembers = record<Omit<VersionDescription, VersionExtras> & Record<V
   contentHash: (value) => value,
   slots: (value) => value,
   ended: (value) => value,
+  load: (value) => value,
 });
 const version: FrameReader<VersionDescription> = (value, body) => {
-  const { contentHash, slots, ended: over, ...members } = versionMembers(value, body);
+  const { contentHash, slots, ended: over, load, ...members } = versionMembers(value, body);
   return {
     ...members,
+    ...(load === undefined ? {} : { load: count(load, body) }),
     ...(contentHash === undefined ? {} : { contentHash: text(contentHash, body) }),
     ...(slots === undefined ? {} : { slots: list(slot)(slots, body) }),
     ...(over === undefined ? {} : { ended: list(ended)(over, body) }),
+  };
+};
+
+type ControlExtras = 'load' | 'keep';
+const controlMembers = record<Omit<ControlMessage, ControlExtras> & Record<ControlExtras, unknown>>({
+  kind: kindOf('control'),
+  model: text,
+  epoch,
+  action: oneOf(['load', 'unload', 'drain']),
+  config: text,
+  versions: list(text),
+  contentHash: text,
+  load: (value) => value,
+  keep: (value) => value,
+});
+const control: FrameReader<ControlMessage> = (value, body) => {
+  const { load, keep, ...members } = controlMembers(value, body);
+  return {
+    ...members,
+    ...(load === undefined ? {} : { load: count(load, body) }),
+    ...(keep === undefined ? {} : { keep: list(count)(keep, body) }),
   };
 };
 
@@ -294,7 +319,7 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
   stale: record({ kind: kindOf('stale'), model: text, id: text, known: nullable(epoch) }),
   moved: record({ kind: kindOf('moved'), model: text, id: text, sent: nullable(text), current: nullable(text) }),
   missing: record({ kind: kindOf('missing'), model: text, id: text }),
-  execute: record({
+  execute: record<Omit<ExecuteMessage, 'load'>>({
     kind: kindOf('execute'),
     model: text,
     epoch,
@@ -313,7 +338,7 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     last: flag,
   }),
   // Frames of version 2, the only ones in which it is a map, know no streams.
-  done: record<Omit<DoneMessage, 'responses'>>({
+  done: record<Omit<DoneMessage, 'responses' | 'load'>>({
     kind: kindOf('done'),
     model: text,
     epoch,
@@ -338,15 +363,7 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     draining: flag,
   }),
   free: record({ kind: kindOf('free'), model: text, epoch, session: text }),
-  control: record({
-    kind: kindOf('control'),
-    model: text,
-    epoch,
-    action: oneOf(['load', 'unload', 'drain']),
-    config: text,
-    versions: list(text),
-    contentHash: text,
-  }),
+  control,
   running: record({ kind: kindOf('running'), model: text, streams }),
   count: record({ kind: kindOf('count'), model: text, epoch, id: text, versions: list(text) }),
   counted: record({ kind: kindOf('counted'), model: text, id: text, versions: list(versionStatistics) }),

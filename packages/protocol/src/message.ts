@@ -24,6 +24,27 @@ export interface ModelMessage {
   readonly epoch: Epoch;
 }
 
+/**
+ * Each load of a model has a number, which rises: workers may hold a version from several loads, of which one serves
+ * and the others end what they have accepted (docs/protocol.md R41).
+ */
+export interface OfLoad {
+  /** Absent for 0, the first. */
+  readonly load?: number;
+}
+
+/** Names a version of one load among all that a worker holds of a model. */
+export function heldKey(version: string, load = 0): string {
+  return load === 0 ? version : `${version}#${load}`;
+}
+
+/** The member of a message that says its load. */
+export function ofLoad(load = 0): OfLoad {
+  return load === 0 ? FIRST_LOAD : { load };
+}
+
+const FIRST_LOAD: OfLoad = {};
+
 /** gateway → owner: run this request and answer to `replyTo`. */
 export interface InferMessage extends ModelMessage {
   readonly kind: 'infer';
@@ -118,7 +139,7 @@ export interface ExecuteEntry<R = CarriedRequest> {
 }
 
 /** owner → worker: run these requests as one batch on that instance. */
-export interface ExecuteMessage extends ModelMessage {
+export interface ExecuteMessage extends ModelMessage, OfLoad {
   readonly kind: 'execute';
   readonly version: string;
   /** Rises over all batches of this owner's epoch. */
@@ -214,7 +235,7 @@ export interface ResponseTimes {
 }
 
 /** worker → owner: the batch is over and the instance can take another. */
-export interface DoneMessage extends ModelMessage {
+export interface DoneMessage extends ModelMessage, OfLoad {
   readonly kind: 'done';
   readonly version: string;
   readonly worker: ProcessId;
@@ -289,7 +310,7 @@ export interface EndedSession {
   readonly lost: boolean;
 }
 
-export interface VersionDescription {
+export interface VersionDescription extends OfLoad {
   readonly version: string;
   readonly state: VersionState;
   /** `<Code label>: <text>` of a failed load, UNLOADED, or ''. */
@@ -335,8 +356,8 @@ export interface FreeMessage extends ModelMessage {
   readonly session: string;
 }
 
-/** owner → worker: hold these versions of the model with this config; all others go. */
-export interface ControlMessage extends ModelMessage {
+/** owner → worker: hold these versions of the model with this config, as that load; all others go, but for `keep`. */
+export interface ControlMessage extends ModelMessage, OfLoad {
   readonly kind: 'control';
   readonly action: 'load' | 'unload' | 'drain';
   /** The completed ModelConfig as protobuf JSON text; '' unless action is load. */
@@ -344,6 +365,8 @@ export interface ControlMessage extends ModelMessage {
   readonly versions: readonly string[];
   /** SHA-256 of the model's files as the owner read them; a worker that reads others refuses. */
   readonly contentHash: string;
+  /** Other loads of which the worker is to keep what it has. Absent for none. */
+  readonly keep?: readonly number[];
 }
 
 export type Message =

@@ -150,10 +150,11 @@ function writeExecute(writer: MessageWriter, message: ExecuteMessage): void {
     if (entry.step !== undefined) writeStepOrder(writer, entry.step);
     closeBlock(writer, start);
   }
+  writeNumber(writer, message.load ?? 0);
 }
 
 function readExecute(reader: MessageReader): ExecuteMessage {
-  return {
+  const execute: ExecuteMessage = {
     kind: 'execute',
     model: readName(reader),
     epoch: readEpoch(reader),
@@ -162,6 +163,13 @@ function readExecute(reader: MessageReader): ExecuteMessage {
     instance: readInteger(reader),
     entries: readList(reader, readExecuteEntry),
   };
+  return withLoad(reader, execute);
+}
+
+/** Builds that know one load of a model at a time end before it. */
+function withLoad<M extends ExecuteMessage | DoneMessage>(reader: MessageReader, message: M): M {
+  const load = reader.offset < reader.end ? readCount(reader) : 0;
+  return load === 0 ? message : { ...message, load };
 }
 
 function readExecuteEntry(reader: MessageReader): ExecuteEntry {
@@ -240,6 +248,7 @@ function writeDone(writer: MessageWriter, message: DoneMessage): void {
     closeBlock(writer, start);
   }
   writeNullable(writer, message.responses, writeResponseTimes);
+  writeNumber(writer, message.load ?? 0);
 }
 
 function readDone(reader: MessageReader): DoneMessage {
@@ -257,7 +266,7 @@ function readDone(reader: MessageReader): DoneMessage {
   };
   // Builds before streams were counted end here.
   const responses = reader.offset < reader.end ? readNullable(reader, readResponseTimes) : null;
-  return responses === null ? done : { ...done, responses };
+  return withLoad(reader, responses === null ? done : { ...done, responses });
 }
 
 function writeResponseTimes(writer: WireWriter, { answers, others }: ResponseTimes): void {

@@ -1,4 +1,11 @@
-import { DEFAULTS, decodeModelConfig, encodeModelConfig, LIMITS, type ModelRecord } from '@nereid/config';
+import {
+  DEFAULTS,
+  decodeModelConfig,
+  encodeModelConfig,
+  LIMITS,
+  type ModelRecord,
+  type RetiringLoad,
+} from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import {
@@ -106,10 +113,16 @@ export function redisUnusable(cause: unknown): unknown {
 }
 
 function encodeRecord(record: ModelRecord): string {
-  return JSON.stringify({ ...record, config: encodeModelConfig(record.config) });
+  const retiring = record.retiring?.map((load) => ({ ...load, config: encodeModelConfig(load.config) }));
+  return JSON.stringify({ ...record, retiring, config: encodeModelConfig(record.config) });
 }
 
+type Encoded<T> = Omit<T, 'config'> & { readonly config: string };
+type EncodedRecord = Encoded<Omit<ModelRecord, 'retiring'>> & { readonly retiring?: readonly Encoded<RetiringLoad>[] };
+
 function decodeRecord(text: string): ModelRecord {
-  const record = JSON.parse(text) as Omit<ModelRecord, 'config'> & { readonly config: string };
-  return { ...record, config: decodeModelConfig(record.config) };
+  const { retiring, ...record } = JSON.parse(text) as EncodedRecord;
+  const decoded = { ...record, config: decodeModelConfig(record.config) };
+  if (retiring === undefined) return decoded;
+  return { ...decoded, retiring: retiring.map((load) => ({ ...load, config: decodeModelConfig(load.config) })) };
 }

@@ -11,7 +11,7 @@ import type {
   ProcessId,
   ResponseMessage,
 } from '@nereid/protocol';
-import { ANSWER_REFUSED, CANCELLED, isWholeRequest } from '@nereid/protocol';
+import { ANSWER_REFUSED, CANCELLED, isWholeRequest, ofLoad } from '@nereid/protocol';
 import type { Mailbox } from '@nereid/transport';
 import type { BatchSettlement } from './instance-batch.ts';
 import type { RunOutcome } from './instance-messages.ts';
@@ -101,6 +101,7 @@ export function sendAnswers(
     model: message.model,
     epoch: message.epoch,
     version: message.version,
+    ...ofLoad(message.load),
     worker: mailbox.id,
     batch: message.batch,
     instance: message.instance,
@@ -156,6 +157,7 @@ export function sendBack(mailbox: Mailbox, message: ExecuteMessage): void {
     model: message.model,
     epoch: message.epoch,
     version: message.version,
+    ...ofLoad(message.load),
     worker: mailbox.id,
     batch: message.batch,
     instance: message.instance,

@@ -1,10 +1,10 @@
 /**
  * A model on this worker: the fence of its owners, the versions held, the requests running.
  *
- * Its owner says which versions to hold (`load`), or none (`unload`). A version that is held already
- * with the same config and files is left alone; one that differs is loaded beside the old one, which
- * serves until the new one is ready and stays if that cannot be loaded (Triton's way), with the
- * reason in its description.
+ * Its owner says which versions to hold (`load`), or none (`unload`). Each load has a number: versions of others that the
+ * owner names stay as they are beside it, all else goes. So the owner has a model loaded anew while the old one serves,
+ * and lets the old one end what it has. Under the same number, a version that is held already with the same config and
+ * files is left alone; one that differs takes its place.
  */
 import {
   decodeModelConfig,
@@ -20,8 +20,11 @@ import {
   type ControlMessage,
   type Epoch,
   type ExecuteEntry,
+  heldKey,
   NereidError,
   NOT_HELD,
+  type OfLoad,
+  ofLoad,
   type VersionDescription,
 } from '@nereid/protocol';
 import { createHostedVersion, type HostedVersion, type HostingOptions, type VersionSource } from './hosted-version.ts';
@@ -49,14 +52,14 @@ export interface HostedModel {
   draining: boolean;
   /** The requests given to an instance and not yet answered, by id. */
   readonly running: Map<string, RunningBatch>;
-  /** Batches that are settled and not answered yet, since the journal is to have them first, with their version and instance. */
-  readonly settling: Map<number, Pick<RunningBatch, 'instance'> & { readonly version: string }>;
+  /** Batches that are settled and not answered yet, since the journal is to have them first. */
+  readonly settling: Map<number, SettlingBatch>;
   readonly sequences: ModelSequences;
   hold(message: ControlMessage): void;
   /** As `hold` of a model that this worker does not take: it drops what it has and says so. */
   decline(message: ControlMessage): void;
   release(): void;
-  version(version: string): HostedVersion | undefined;
+  version(version: string, load: number | undefined): HostedVersion | undefined;
   describe(): readonly VersionDescription[];
   /** Sequences that live are given the time to end, until `sequences.giveUp` or `abandon`. */
   stop(): Promise<void>;
@@ -64,6 +67,10 @@ export interface HostedModel {
   abandon(): void;
   readonly unsettled: number;
   readonly liveCarriers: number;
+}
+
+export interface SettlingBatch extends Pick<RunningBatch, 'instance'>, OfLoad {
+  readonly version: string;
 }
 
 /** A batch on its instance. */
@@ -79,15 +86,12 @@ export interface RunningBatch {
 }
 
 interface Slot {
-  /** Serves, or is on the way to. */
-  hosted: HostedVersion;
-  /** Takes over once it is ready. */
-  next: HostedVersion | null;
-  /** Why the last successor could not. */
-  nextFailed: string;
+  readonly load: number;
+  readonly hosted: HostedVersion;
 }
 
 export function createHostedModel(name: string, options: HostedModelOptions, changed: () => void): HostedModel {
+  /** By `heldKey`. */
   const slots = new Map<string, Slot>();
   /** Replaced or unloaded, with threads or processes that have not ended yet. */
   const leaving = new Set<HostedVersion>();
@@ -101,77 +105,67 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     recorder === undefined ? undefined : (fate) => recorder.review(name, fate),
   );
   let declined: readonly string[] = [];
+  /** The load that the owner wants, also where it is declined. */
+  let wanted = 0;
   /** What this worker lacks for the declined versions, '' where it is told not to hold the model. */
   let lacks = '';
 
-  const all = () => [
-    ...[...slots.values()].flatMap(({ hosted, next }) => (next === null ? [hosted] : [hosted, next])),
-    ...leaving,
-  ];
+  const all = () => [...[...slots.values()].map(({ hosted }) => hosted), ...leaving];
 
   const leave = (hosted: HostedVersion) => {
     leaving.add(hosted);
     void hosted.stop().then(() => leaving.delete(hosted));
   };
 
-  const open = (source: VersionSource) => {
+  const open = (key: string, source: VersionSource) => {
     const hosted = createHostedVersion(source, options, changed, (instance) => {
-      if (slots.get(source.version)?.hosted === hosted) sequences.lost(source.version, instance);
+      if (slots.get(key)?.hosted === hosted) sequences.lost(key, instance);
     });
     return hosted;
   };
 
-  /** Sequences have their state in its instances, so those of the one before end. */
-  const serve = (slot: Slot, hosted: HostedVersion) => {
-    const { version, signature } = hosted.source;
-    slots.set(version, slot);
-    slot.hosted = hosted;
-    sequences.lost(version);
-    sequences.hold(version, signature);
+  const place = (load: number, source: VersionSource) => {
+    const key = heldKey(source.version, load);
+    const held = slots.get(key)?.hosted;
+    const isThere = held?.state === 'READY' || held?.state === 'LOADING';
+    if (held !== undefined && isThere && sameContent(held.source, source)) return;
+    if (held !== undefined) leave(held);
+    const hosted = open(key, source);
+    slots.set(key, { load, hosted });
+    // Sequences have their state in its instances, so those of the one before end.
+    sequences.lost(key);
+    sequences.hold(key, source.signature);
+    void hosted.load();
   };
 
-  const place = (source: VersionSource) => {
-    const slot = slots.get(source.version);
-    const newest = slot?.next ?? slot?.hosted;
-    const held = newest?.state === 'READY' || newest?.state === 'LOADING';
-    if (newest !== undefined && held && sameContent(newest.source, source)) return;
-    const hosted = open(source);
-    if (slot === undefined || slot.hosted.state !== 'READY') {
-      if (slot?.next) leave(slot.next);
-      if (slot !== undefined) leave(slot.hosted);
-      serve({ hosted, next: null, nextFailed: '' }, hosted);
-      void hosted.load();
-      return;
-    }
-    if (slot.next !== null) leave(slot.next);
-    slot.next = hosted;
-    void hosted.load().then(() => {
-      if (slot.next !== hosted) return;
-      slot.next = null;
-      if (hosted.state === 'READY') {
-        const old = slot.hosted;
-        serve(slot, hosted);
-        slot.nextFailed = '';
-        leave(old);
-      } else {
-        slot.nextFailed = hosted.describe().reason;
-        leave(hosted);
-      }
+  /** Sequences are not waited for. */
+  const drop = (key: string, { load, hosted }: Slot) => {
+    sequences.lost(key);
+    const stopped = hosted.stop();
+    // One of the wanted load stays, so that the owner reads how it went; a later load takes its place.
+    void stopped.then(() => {
+      if (load === wanted || slots.get(key)?.hosted !== hosted) return;
+      slots.delete(key);
+      sequences.forget(key);
       changed();
     });
   };
 
-  const drop = (slot: Slot) => {
-    if (slot.next !== null) leave(slot.next);
-    slot.next = null;
-    slot.nextFailed = '';
-    // It stays in the map, so that the owner reads how it went; a later load replaces it. Sequences are not waited for.
-    sequences.lost(slot.hosted.source.version);
-    void slot.hosted.stop();
+  const dropAll = () => {
+    for (const [key, slot] of slots) drop(key, slot);
+  };
+
+  /** All but what the message names. */
+  const dropOthers = ({ versions, keep = [] }: ControlMessage) => {
+    for (const [key, slot] of slots) {
+      const stays = slot.load === wanted ? versions.includes(slot.hosted.source.version) : keep.includes(slot.load);
+      if (!stays) drop(key, slot);
+    }
   };
 
   const decline = (message: ControlMessage, missing = '') => {
-    for (const slot of slots.values()) drop(slot);
+    wanted = message.load ?? 0;
+    dropAll();
     declined = message.versions;
     lacks = missing;
     changed();
@@ -194,34 +188,37 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
         return;
       }
       declined = [];
+      wanted = message.load ?? 0;
       // Each version reports a failure by itself; one that is held already does not look at it.
       directory.catch(() => {});
-      for (const [version, slot] of slots) if (!message.versions.includes(version)) drop(slot);
+      dropOthers(message);
+      const { config: configText, contentHash } = message;
       for (const version of message.versions) {
-        place({ version, config, signature, configText: message.config, directory, contentHash: message.contentHash });
+        place(wanted, { version, config, signature, configText, directory, contentHash });
       }
       changed();
     },
     decline,
     release() {
       declined = [];
-      for (const slot of slots.values()) drop(slot);
+      dropAll();
       changed();
     },
-    version: (version) => slots.get(version)?.hosted,
+    version: (version, load) => slots.get(heldKey(version, load))?.hosted,
     describe() {
       const ids = [...running.keys()];
-      const held = [...slots.values()].map(({ hosted, nextFailed }) => {
-        const description = withSettling(hosted.describe(), settling);
-        const reason = description.reason || nextFailed;
-        return { ...description, ...sequences.describe(description.version), reason, running: ids };
-      });
-      const others = declined.filter((version) => !slots.has(version));
-      return [...held, ...others.map((version) => notHeld(version, ids, lacks))];
+      const held = [...slots].map(([key, { load, hosted }]) => ({
+        ...withSettling(hosted.describe(), load, settling),
+        ...sequences.describe(key),
+        ...ofLoad(load),
+        running: ids,
+      }));
+      const others = declined.filter((version) => !slots.has(heldKey(version, wanted)));
+      return [...held, ...others.map((version) => ({ ...notHeld(version, ids, lacks), ...ofLoad(wanted) }))];
     },
     async stop() {
       await sequences.over();
-      for (const version of slots.keys()) sequences.lost(version);
+      for (const key of slots.keys()) sequences.lost(key);
       await Promise.all(all().map((hosted) => hosted.stop()));
     },
     abandon() {
@@ -240,11 +237,15 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
 /** Its owner takes a batch that is not listed for one that is gone. */
 function withSettling<T extends Pick<VersionDescription, 'version' | 'instances'>>(
   description: T,
+  load: number,
   settling: HostedModel['settling'],
 ): T {
   if (settling.size === 0) return description;
+  const key = heldKey(description.version, load);
   const instances = description.instances.map((instance) => {
-    const more = [...settling].filter(([, of]) => of.version === description.version && of.instance === instance.index);
+    const more = [...settling].filter(
+      ([, of]) => heldKey(of.version, of.load) === key && of.instance === instance.index,
+    );
     return { ...instance, batches: [...instance.batches, ...more.map(([batch]) => batch)] };
   });
   return { ...description, instances };

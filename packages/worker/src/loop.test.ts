@@ -1,4 +1,4 @@
-import type { Epoch } from '@nereid/protocol';
+import type { DescribedMessage, Epoch } from '@nereid/protocol';
 import { createLog } from '@nereid/runtime';
 import { describe, expect, it } from 'vitest';
 import {
@@ -200,38 +200,48 @@ describe('loading', () => {
     });
   });
 
-  it('keeps a version that is held already, and replaces one whose files changed without a gap', async () => {
+  const stateOf = ({ versions }: DescribedMessage, load: number) =>
+    versions.find((held) => (held.load ?? 0) === load)?.state;
+  const answerOf = async (load: number) => {
+    const { outcomes } = await harness.execute('m', [x], 0, EPOCH, load);
+    return int32Values(responseOf(outcomes[0]).outputs[0])[0];
+  };
+
+  it('keeps a version that is held already', async () => {
     await harness.javascript('m', model('1'));
     await harness.load('m');
     await harness.load('m');
     expect(harness.threads).toHaveLength(1);
-
-    await harness.javascript('m', model('2'));
-    hash = 'second';
-    const replaced = new Promise<void>((resolve) => harness.threads[0]?.once('exit', () => resolve()));
-    harness.owner.send('wk-test', await harness.control('m', { contentHash: 'second' }));
-    // The old one serves until the new one is ready; nothing fails on the way.
-    let answer = 0;
-    while (answer !== 2) {
-      const { outcomes } = await harness.execute('m', [x]);
-      answer = int32Values(responseOf(outcomes[0]).outputs[0])[0] ?? 0;
-    }
-    await replaced;
-    expect(harness.threads).toHaveLength(2);
   });
 
-  it('goes on with the old version where the new one cannot be loaded, and says why', async () => {
+  it('holds a later load beside those that it is to keep, and drops the others', async () => {
+    await harness.javascript('m', model('1'));
+    await harness.load('m');
+    await harness.javascript('m', model('2'));
+    hash = 'second';
+    const ready = harness.described('m', (message) => stateOf(message, 1) === 'READY');
+    harness.owner.send('wk-test', await harness.control('m', { contentHash: 'second', load: 1, keep: [0] }));
+    await ready;
+    expect([await answerOf(0), await answerOf(1)]).toEqual([1, 2]);
+    const dropped = harness.described('m', (message) => stateOf(message, 0) === undefined);
+    harness.owner.send('wk-test', await harness.control('m', { contentHash: 'second', load: 1 }));
+    await dropped;
+    expect(harness.worker.counters().threads).toBe(1);
+    expect(await answerOf(1)).toBe(2);
+  });
+
+  it('a later load that fails leaves those that it is to keep as they are', async () => {
     await harness.javascript('m', model('1'));
     await harness.load('m');
     await harness.javascript('m', 'export const execute = (;');
     hash = 'broken';
-    const told = harness.described('m', ({ versions }) => versions[0]?.reason !== '');
-    harness.owner.send('wk-test', await harness.control('m', { contentHash: 'broken' }));
-    expect((await told).versions[0]).toMatchObject({
-      state: 'READY',
-      reason: expect.stringMatching(/^Internal: model 'm': cannot import/),
-    });
-    expect((await harness.execute('m', [x])).outcomes[0]?.ok).toBe(true);
+    const told = harness.described('m', (message) => stateOf(message, 1) === 'UNAVAILABLE');
+    harness.owner.send('wk-test', await harness.control('m', { contentHash: 'broken', load: 1, keep: [0] }));
+    expect((await told).versions).toMatchObject([
+      { state: 'READY' },
+      { load: 1, reason: expect.stringMatching(/^Internal: model 'm': cannot import/) },
+    ]);
+    expect(await answerOf(0)).toBe(1);
   });
 
   it('unloads what the owner no longer names, and loads it again', async () => {

@@ -9,7 +9,7 @@ import type {
   Message,
   ProcessId,
 } from '@nereid/protocol';
-import { compareEpochs } from '@nereid/protocol';
+import { compareEpochs, heldKey, ofLoad } from '@nereid/protocol';
 import type { LargeTensors, Mailbox } from '@nereid/transport';
 import { type AnsweredBatch, answerAddress, isWhole, sendAnswers, sendBack, type WholeEntry } from './batch-answers.ts';
 import { entryEnd } from './entry-end.ts';
@@ -121,10 +121,10 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
   const concludeAfter = (
     written: Promise<void>,
     model: HostedModel,
-    { batch, version, instance }: ExecuteMessage,
+    { batch, version, instance, load }: ExecuteMessage,
     conclude: () => void,
   ) => {
-    model.settling.set(batch, { version, instance });
+    model.settling.set(batch, { version, instance, ...ofLoad(load) });
     const concluded = written.then(() => {
       model.settling.delete(batch);
       concluding.delete(concluded);
@@ -135,13 +135,13 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
 
   const execute = (model: HostedModel, sent: ExecuteMessage, receivedNs: number) => {
     const message = kept?.fill(sent) ?? sent;
-    const sequences = model.sequences.of(message.version);
+    const sequences = model.sequences.of(heldKey(message.version, message.load));
     // A worker that knows nothing of a version has none of its sequences.
     if (sequences === undefined && (stopping || message.entries[0]?.step !== undefined)) {
       sendBack(mailbox(), message);
       return;
     }
-    const hosted = model.version(message.version);
+    const hosted = model.version(message.version, message.load);
     const signature = hosted?.source.signature ?? null;
     const execution = `${mailbox().id}/${++executions}`;
     const owner = () => model.fence?.owner ?? message.epoch.owner;

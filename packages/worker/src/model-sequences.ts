@@ -1,4 +1,4 @@
-/** The sequences of a model on this worker, by version. */
+/** The sequences of a model on this worker, by version and load (protocol's `heldKey`). */
 import type { ModelSignature } from '@nereid/config';
 import type { ProcessId, RunningStream, VersionDescription } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
@@ -8,11 +8,13 @@ import { iterativeExecution, type StepSlots } from './step-batch.ts';
 
 export interface ModelSequences {
   /** Undefined for a version that keeps no sequences. */
-  of(version: string): StepSlots | undefined;
+  of(key: string): StepSlots | undefined;
   /** This version is held with that signature. What it remembers of sequences outlives its instances. */
-  hold(version: string, signature: ModelSignature): void;
+  hold(key: string, signature: ModelSignature): void;
   /** The state of that instance's sequences is gone; of all instances without one. */
-  lost(version: string, instance?: number): void;
+  lost(key: string, instance?: number): void;
+  /** The load is over: nobody asks after its sequences any more. */
+  forget(key: string): void;
   free(session: string): void;
   /** The worker goes on under another id, as one that has no sequences (docs/protocol.md R10). */
   drop(): void;
@@ -21,7 +23,7 @@ export interface ModelSequences {
   giveUp(): void;
   /** Something may have ended. */
   review(): void;
-  describe(version: string): Pick<VersionDescription, 'slots' | 'ended'>;
+  describe(key: string): Pick<VersionDescription, 'slots' | 'ended'>;
   /** The requests of iterative sequences that may get several answers: they go on between their runs. */
   streams(worker: ProcessId): readonly RunningStream[];
 }
@@ -68,22 +70,26 @@ export function createModelSequences(
   };
 
   return {
-    of: (version) => versions.get(version),
-    hold(version, { sequence, decoupled }) {
+    of: (key) => versions.get(key),
+    hold(key, { sequence, decoupled }) {
       if (sequence === undefined) {
-        if (versions.delete(version)) seenOver = -1;
+        if (versions.delete(key)) seenOver = -1;
         return;
       }
-      const slots = versions.get(version)?.slots ?? createSessionSlots(model, limits);
-      versions.set(version, {
+      const slots = versions.get(key)?.slots ?? createSessionSlots(model, limits);
+      versions.set(key, {
         slots,
         iterative: sequence.iterative,
         decoupled,
         answerBytesMax: limits.sequence_answer_bytes_max,
       });
     },
-    lost(version, instance) {
-      versions.get(version)?.slots.lost(instance, clock.nowUs());
+    lost(key, instance) {
+      versions.get(key)?.slots.lost(instance, clock.nowUs());
+      review();
+    },
+    forget(key) {
+      if (versions.delete(key)) seenOver = -1;
       review();
     },
     free(session) {
@@ -99,7 +105,7 @@ export function createModelSequences(
     },
     giveUp: wake,
     review,
-    describe: (version) => versions.get(version)?.slots.describe(clock.nowUs()) ?? NOTHING,
+    describe: (key) => versions.get(key)?.slots.describe(clock.nowUs()) ?? NOTHING,
     streams(worker) {
       const streams: RunningStream[] = [];
       for (const { slots, iterative, decoupled } of versions.values()) {

@@ -19,6 +19,7 @@ import {
   isWholeOutcome,
   type Message,
   type MessageKind,
+  ofLoad,
   type Tensor,
 } from '@nereid/protocol';
 import { createLog, systemClock } from '@nereid/runtime';
@@ -126,7 +127,7 @@ export async function createHarness(options: Partial<WorkerOptions> = {}, largeT
   };
 
   /** Sends a batch; gives the ids of its requests, and in time the outcome of each and the `done`. */
-  const start = (model: string, batch: readonly InferRequest[], instance = 0, epoch = EPOCH) => {
+  const start = (model: string, batch: readonly InferRequest[], instance = 0, epoch = EPOCH, load = 0) => {
     const number = ++batches;
     const entries = batch.map(
       (request): ExecuteEntry => ({
@@ -139,7 +140,10 @@ export async function createHarness(options: Partial<WorkerOptions> = {}, largeT
     );
     const answers = entries.map(({ id }) => next('response', (message) => message.id === id));
     const done = next('done', (message) => message.batch === number);
-    owner.send(WORKER, { kind: 'execute', model, epoch, version: '1', batch: number, instance, entries });
+    owner.send(WORKER, {
+      ...{ kind: 'execute', model, epoch, version: '1', batch: number, instance, entries },
+      ...ofLoad(load),
+    });
     const over = Promise.all([done, ...answers]).then(([last, ...first]) => ({
       outcomes: first.map(({ outcome }) => outcome),
       done: last,
