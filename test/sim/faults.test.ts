@@ -13,7 +13,6 @@ import { type SimReport, type Simulation, simulate } from './simulate.ts';
 const MIX = process.env.NEREID_SIM_MIX as MixName | undefined;
 /** All by default. */
 const COURSE = process.env.NEREID_SIM_COURSE;
-const EACH_COMMIT = process.env.NEREID_SIM_SEEDS === undefined;
 
 interface Course {
   readonly name: string;
@@ -37,7 +36,7 @@ const COURSES: readonly Course[] = [
   },
   {
     name: 'sequences',
-    seeds: EACH_COMMIT ? 2 * SEEDS_COUNT : SEEDS_COUNT,
+    seeds: SEEDS_COUNT,
     course: () => ({ models: SEQUENCE_MODELS, trafficUs: SEQUENCES_US }),
   },
   {

@@ -51,7 +51,7 @@ const ROWS: readonly MissedRule[] = [
     off: 'R16',
     and: ['R17'],
     caught: ['S3'],
-    first: 32,
+    first: 37,
     seeds: 40,
     course: sequences(mix('storm', ['blip'], ['gateway']), { clients: ['pipelined'], network: SLOW_NETWORK }),
   },
