@@ -1,4 +1,5 @@
 export declare const ROOT: string;
+export declare const COMMAND: string;
 export declare const COMMAND_BUNDLE: string;
 export declare function commandFile(): string;
 export declare const MODEL_REPOSITORY: string;

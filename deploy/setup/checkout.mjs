@@ -9,6 +9,8 @@ export const TOOLS_BIN = join(CACHE, 'tools', 'node_modules', '.bin');
 export const ROOT_BIN = join(ROOT, 'node_modules', '.bin');
 export const VENV = join(CACHE, 'venv');
 export const SAMPLES = join(CACHE, 'samples');
+/** What users start: the bundle, in an environment that says how memory is given back. */
+export const COMMAND = join(ROOT, 'packages', 'cli', 'bin', 'nereid');
 export const COMMAND_BUNDLE = join(ROOT, 'packages', 'cli', 'bundle', 'nereid.js');
 export const MODEL_REPOSITORY = join(ROOT, 'model_repository');
 

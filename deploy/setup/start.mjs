@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { constants as osConstants } from 'node:os';
+import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { commandFile, MODEL_REPOSITORY, ROOT, setting, toolEnvironment } from './checkout.mjs';
+import { COMMAND, MODEL_REPOSITORY, ROOT, setting, toolEnvironment } from './checkout.mjs';
 import { firstAnswers } from './first-answer.mjs';
 import { firstJobs } from './first-jobs.mjs';
 import { whenNpmEnds } from './parent.mjs';
@@ -28,9 +29,11 @@ try {
 await serve();
 
 async function serve() {
-  const server = spawn(process.execPath, [commandFile(), 'serve', ...repositoryFlags(), ...flags], {
+  const env = toolEnvironment(process.stdout.isTTY ? { FORCE_COLOR: setting('FORCE_COLOR') ?? '1' } : {});
+  const server = spawn(COMMAND, ['serve', ...repositoryFlags(), ...flags], {
     cwd: ROOT,
-    env: toolEnvironment(process.stdout.isTTY ? { FORCE_COLOR: setting('FORCE_COLOR') ?? '1' } : {}),
+    // It becomes the Node.js that this is.
+    env: { ...env, PATH: `${dirname(process.execPath)}:${env.PATH}` },
     stdio: ['inherit', 'pipe', 'pipe'],
   });
   const ended = new Promise((resolve, reject) => {

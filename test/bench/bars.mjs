@@ -2,7 +2,7 @@
 /**
  * What must hold, measured: each figure, its bar, pass or fail.
  *
- *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]
+ *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [malloc] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]
  *
  * `--base` is for `journal`: another checkout, built, of a commit without one. That takes ten turns of 1 s.
  * Run it while nothing else runs: others' CPU is printed, and turns that they disturb are repeated.
@@ -16,6 +16,7 @@ import { bulkBar } from './bars-bulk.mjs';
 import { guideBar, guideBesideTriton } from './bars-guide.mjs';
 import { jobsBar } from './bars-jobs.mjs';
 import { journalBar } from './bars-journal.mjs';
+import { mallocBar } from './bars-malloc.mjs';
 import { memoryBar } from './bars-memory.mjs';
 import { pipelineBar } from './bars-pipeline.mjs';
 import { sequencesBar } from './bars-sequences.mjs';
@@ -34,6 +35,7 @@ const BARS = {
   jobs: (context) => jobsBar('nothing', context),
   'jobs-single': (context) => jobsBar('add_sub', context),
   journal: journalBar,
+  malloc: mallocBar,
 };
 
 const TIMES = { turns: 7, seconds: 3 };
@@ -41,7 +43,7 @@ const TIMES = { turns: 7, seconds: 3 };
 const TIMES_OF = { journal: { turns: 10, seconds: 1 } };
 
 const USAGE =
-  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]';
+  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [malloc] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]';
 const { values: options, positionals } = commandOptions({
   usage: USAGE,
   allowPositionals: true,

@@ -19,7 +19,7 @@ const FLAG_NAMES: ReadonlySet<string> = new Set(
   FLAGS.flatMap((flag) => [flag.name, ...(flag.aliases ?? []).map(({ name }) => name)]),
 );
 /** Commands of ours as they stand in pages, units and container files. */
-const COMMAND = /(?:^|[\s`(])(?:nereid|\S*bundle\/nereid\.js) (serve|gateway|coordinator|worker)\b([^\n`#|&]*)/g;
+const COMMAND = /(?:^|[\s`(])(?:nereid|\S*\/bin\/nereid) (serve|gateway|coordinator|worker)\b([^\n`#|&]*)/g;
 
 type Environment = Readonly<Record<string, string>>;
 
@@ -68,7 +68,7 @@ describe('what the checks below find', () => {
     ['a flag of no option', () => unknownFlags('`--http-port=1`, `--http-prot`'), ['http-prot']],
     ['an unknown option of a command', () => commandErrors('nereid worker --redis-ulr=redis://h', {}).length, 1],
     ["another role's option", () => commandErrors('\nnereid gateway --load-model=a', {}).length, 1],
-    ['a missing one', () => commandErrors('ExecStart=node /opt/bundle/nereid.js gateway\n', {}).length, 1],
+    ['a missing one', () => commandErrors('ExecStart=/opt/bin/nereid gateway\n', {}).length, 1],
     ['none in a right one', () => commandErrors('$ nereid gateway --redis-url=redis://h # comment', {}), []],
   ])('%s', (_what, findings, expected) => {
     expect(findings()).toEqual(expected);

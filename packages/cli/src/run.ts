@@ -4,6 +4,7 @@ import type { ServerOptions } from '@nereid/server';
 import { type Announced, announceModels, announceServices } from './announce.ts';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import { type StoppableServer, stopWithin } from './graceful-stop.ts';
+import { mallocProblem } from './malloc.ts';
 import { type LogHost, openLog } from './open-log.ts';
 import { checkRepository } from './repository-check.ts';
 import { serverOptions } from './server-options.ts';
@@ -41,6 +42,8 @@ export async function run(command: RunCommand, argv: readonly string[], host: Ru
   const parsed = parseOptions({ argv, env, readFile, ...(command === 'serve' ? {} : { role: command }) });
   if (!parsed.ok) return fail(parsed.error, EXIT_CODE.usage);
   const { options } = parsed;
+  const unlike = mallocProblem(options.malloc, () => readFile('/proc/self/maps'));
+  if (unlike !== undefined) return fail(unlike, EXIT_CODE.usage);
 
   const opened = openLog(command, options, host);
   if (!opened.ok) return fail(opened.error, EXIT_CODE.failed);

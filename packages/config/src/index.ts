@@ -49,7 +49,7 @@ export {
   readCacheConfig,
 } from './options-cache.ts';
 export { GRPC_COMPRESSION_LEVELS, GRPC_DEFAULTS } from './options-grpc.ts';
-export { HOST_POLICY_FORM, type HostPolicy, readCores, readHostPolicies } from './options-hardware.ts';
+export { HOST_POLICY_FORM, type HostPolicy, type MallocName, readCores, readHostPolicies } from './options-hardware.ts';
 export { isWebhookSecret } from './options-jobs.ts';
 export {
   JOURNAL_DEFAULTS,

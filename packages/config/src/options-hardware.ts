@@ -1,12 +1,16 @@
 /** Options about the machine that instances run on. */
 import { z } from 'zod';
-import { type FlagMeta, flagMetas, MODEL_ROLES } from './flag-meta.ts';
+import { EVERY_ROLE, type FlagMeta, flagMetas, MODEL_ROLES } from './flag-meta.ts';
 
 const hardware: Pick<FlagMeta, 'topic' | 'roles'> = { topic: 'Hardware', roles: MODEL_ROLES };
 
 /** Linux' own bounds of a machine. */
 const CORE_MAX = 8_191;
 const NODE_MAX = 1_023;
+
+const MALLOCS = ['default', 'jemalloc', 'tcmalloc'] as const;
+/** Whose malloc a process has: the system's own, or that of a library that is loaded before it (docs/memory.md). */
+export type MallocName = (typeof MALLOCS)[number];
 
 /** What instances under one host policy are bound to. */
 export interface HostPolicy {
@@ -27,6 +31,13 @@ const RANGE = /^(\d{1,4})(?:-(\d{1,4}))?$/;
 export const HOST_POLICY_FORM = '<name>,cpu-cores=<first>-<last>[,…] or <name>,numa-node=<number>';
 
 export const hardwareOptions = {
+  malloc: z.enum(MALLOCS).default('default').register(flagMetas, {
+    topic: 'Hardware',
+    roles: EVERY_ROLE,
+    ours: true,
+    description:
+      "Whose malloc the process has, read before it starts, so as a flag or a variable: the system's, or that of a library which has to be installed. docs/memory.md says what each gives back of an unloaded model.",
+  }),
   hostPolicy: z
     .array(z.string().refine((text) => readEntry(text) !== undefined))
     .default([])

@@ -135,6 +135,7 @@ describe('forms of a flag', () => {
       httpTlsKey: '',
       httpTlsClientCa: '',
       httpCorsOrigin: [],
+      malloc: 'default',
       maxBytesInFlight: 2_147_483_648,
       allowClientShm: true,
       allowMetrics: true,

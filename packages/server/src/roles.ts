@@ -47,6 +47,7 @@ import {
 } from '@nereid/transport';
 import { createWorker, hostLaunches, type RateLimitOptions, tryCommand, type Worker } from '@nereid/worker';
 import type { DoorState } from './door-state.ts';
+import { addEventLoopDelay } from './event-loop-delay.ts';
 import { globMatcher } from './glob.ts';
 import { grpcSettings } from './grpc-settings.ts';
 import { httpSettings } from './http-settings.ts';
@@ -311,6 +312,11 @@ export async function addMetrics(
   health: Health,
 ): Promise<MetricsServer | undefined> {
   if (metrics === undefined) return undefined;
+  await lifecycle.add(
+    'event loop delay',
+    async () => addEventLoopDelay(registry),
+    async (delay) => delay.close(),
+  );
   const start = async () =>
     createMetricsServer({
       registry,

@@ -1,0 +1,1 @@
+export declare function writeLargeModel(repository: string, name: string, carrier: 'thread' | 'process'): void;
