@@ -13,7 +13,10 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const EXTERNAL = ['onnxruntime-node', 'msgpackr-extract', /^@bull-board\//, /^@valkey\//, 'supports-color'];
 
 /** Threads and processes are started from the file beside the one that starts them, under these names. */
-const STARTED = ['instance-thread', 'instance-process', 'orphan-guard'];
+const STARTED = {
+  worker: ['instance-thread', 'instance-process', 'orphan-guard'],
+  config: ['auto-complete-thread'],
+};
 
 rmSync(here('assets'), { recursive: true, force: true });
 rmSync(here('bundle.new'), { recursive: true, force: true });
@@ -21,7 +24,11 @@ cpSync(here('../gateway/assets'), here('assets'), { recursive: true });
 const bundle = await rolldown({
   input: {
     nereid: here('dist/main.js'),
-    ...Object.fromEntries(STARTED.map((name) => [name, here(`../worker/dist/${name}.js`)])),
+    ...Object.fromEntries(
+      Object.entries(STARTED).flatMap(([folder, names]) =>
+        names.map((name) => [name, here(`../${folder}/dist/${name}.js`)]),
+      ),
+    ),
   },
   platform: 'node',
   external: EXTERNAL,

@@ -1,5 +1,5 @@
-import { NereidError } from '@nereid/protocol';
 import { checkOnnxSequence, sequenceTensors } from './check-onnx-sequence.ts';
+import { refuseField, tensorPath } from './config-fault.ts';
 import {
   type BatchInput,
   BatchInput_Kind,
@@ -10,6 +10,8 @@ import {
 } from './gen/model_config_pb.ts';
 import { onnxDatatype } from './onnx-datatype.ts';
 import type { OnnxGraph, OnnxTensor } from './onnx-graph.ts';
+
+type Side = 'input' | 'output';
 
 /**
  * Refuses a completed config that does not describe its ONNX file (onnxruntime_backend/src/
@@ -31,33 +33,41 @@ export function checkOnnxGraph(config: ModelConfig, graph: OnnxGraph): void {
   const inputs = [...graph.inputs, ...graph.optionalInputs];
   for (const input of config.input) {
     if (input.optional && config.maxBatchSize !== 0) {
-      refuse(config, 'optional', `optional input '${input.name}' is not supported for models that support batching`);
+      refuse(
+        config,
+        `${tensorPath(config, 'input', input.name)}.optional`,
+        `optional input '${input.name}' is not supported for models that support batching`,
+      );
     }
     const tensor = counterpart(config, 'input', input, inputs);
     if (input.optional && graph.inputs.includes(tensor)) {
       const why = 'the model has no default for it (an initializer of that name)';
-      refuse(config, 'optional', `input '${input.name}' cannot be optional: ${why}`);
+      refuse(
+        config,
+        `${tensorPath(config, 'input', input.name)}.optional`,
+        `input '${input.name}' cannot be optional: ${why}`,
+      );
     }
     if (input.allowRaggedBatch) checkRagged(config, input, tensor);
-    else checkDims(config, input, tensor);
+    else checkDims(config, 'input', input, tensor);
   }
   for (const batchInput of config.batchInput) checkBatchInput(config, batchInput, graph.inputs);
   const scattered = new Set(config.batchOutput.flatMap((batchOutput) => batchOutput.targetName));
   for (const output of config.output) {
     const tensor = counterpart(config, 'output', output, graph.outputs);
     // What is scattered need not have the rank of what a request gets.
-    if (!scattered.has(output.name)) checkDims(config, output, tensor);
+    if (!scattered.has(output.name)) checkDims(config, 'output', output, tensor);
   }
 }
 
-function refuse(config: ModelConfig, field: string, text: string): never {
-  throw new NereidError('INVALID_ARG', `unable to load model '${config.name}', ${text}`, { field });
+function refuse(config: ModelConfig, path: string, text: string): never {
+  refuseField(path, `unable to load model '${config.name}', ${text}`);
 }
 
 /** The graph's tensor of that name and datatype. */
 function counterpart(
   config: ModelConfig,
-  side: 'input' | 'output',
+  side: Side,
   io: { readonly name: string; readonly dataType: DataType },
   tensors: readonly OnnxTensor[],
 ): OnnxTensor {
@@ -66,7 +76,7 @@ function counterpart(
     const allowed = tensors.map((one) => one.name).sort();
     return refuse(
       config,
-      side,
+      tensorPath(config, side, io.name),
       `unexpected inference ${side} '${io.name}', allowed ${side}s are: ${allowed.join(', ')}`,
     );
   }
@@ -79,7 +89,7 @@ function counterpart(
           ? 'no tensor'
           : `ONNX element type ${tensor.elementType}`;
     const expects = `configuration expects datatype ${DataType[io.dataType]} for ${side} '${io.name}'`;
-    refuse(config, 'data_type', `${expects}, model provides ${provides}`);
+    refuse(config, `${tensorPath(config, side, io.name)}.data_type`, `${expects}, model provides ${provides}`);
   }
   return tensor;
 }
@@ -87,9 +97,10 @@ function counterpart(
 /** The parts of all requests are one run of elements to the model. */
 function checkRagged(config: ModelConfig, input: ModelInput, { dims }: OnnxTensor): void {
   const expects = `configuration expects model provides input with shape [-1] for ragged input '${input.name}'`;
-  if (input.optional) refuse(config, 'allow_ragged_batch', `${expects}, which is not supported for optional input`);
+  const path = `${tensorPath(config, 'input', input.name)}.allow_ragged_batch`;
+  if (input.optional) refuse(config, path, `${expects}, which is not supported for optional input`);
   if (dims === null || (dims.length === 1 && dims[0] === -1)) return;
-  refuse(config, 'allow_ragged_batch', `${expects}, model provides [${dims.join(',')}]`);
+  refuse(config, path, `${expects}, model provides [${dims.join(',')}]`);
 }
 
 function checkBatchInput(config: ModelConfig, batchInput: BatchInput, tensors: readonly OnnxTensor[]): void {
@@ -103,14 +114,15 @@ function checkBatchInput(config: ModelConfig, batchInput: BatchInput, tensors: r
   }
 }
 
-function checkDims(config: ModelConfig, io: ModelInput | ModelOutput, tensor: OnnxTensor): void {
+function checkDims(config: ModelConfig, side: Side, io: ModelInput | ModelOutput, tensor: OnnxTensor): void {
   if (tensor.dims === null) return;
   const dims = (io.reshape?.shape ?? io.dims).map(Number);
   const what = `tensor '${io.name}'`;
+  const path = `${tensorPath(config, side, io.name)}.${io.reshape === undefined ? 'dims' : 'reshape'}`;
   if (tensor.dims.length === 0 && config.maxBatchSize === 0) {
     if (dims.every((dim) => dim === 1)) return;
     const text = 'should only provide 1 in the model configuration when the model does not support batching';
-    refuse(config, 'dims', `scalar ${what} ${text}. Model configuration provided: [${dims.join(',')}].`);
+    refuse(config, path, `scalar ${what} ${text}. Model configuration provided: [${dims.join(',')}].`);
   }
   const batching = config.maxBatchSize > 0;
   const model = `[${tensor.dims.join(',')}]`;
@@ -129,5 +141,5 @@ function checkDims(config: ModelConfig, io: ModelInput | ModelOutput, tensor: On
       `complete shape [${full.join(',')}])`
     : `(shape [${full.join(',')}])`;
   const text = `the model expects ${tensor.dims.length} dimensions (shape ${model}) but the model configuration`;
-  refuse(config, 'dims', `${what}: ${text} specifies ${full.length} dimensions ${made}`);
+  refuse(config, path, `${what}: ${text} specifies ${full.length} dimensions ${made}`);
 }

@@ -1,4 +1,4 @@
-import { NereidError } from '@nereid/protocol';
+import { refuseField } from './config-fault.ts';
 import { DataType, type ModelConfig } from './gen/model_config_pb.ts';
 import { onnxDatatype } from './onnx-datatype.ts';
 import type { OnnxGraph, OnnxTensor } from './onnx-graph.ts';
@@ -34,20 +34,21 @@ export function checkOnnxSequence(config: ModelConfig, graph: OnnxGraph): void {
   if (sequence === undefined) return;
   const batching = config.maxBatchSize > 0;
   for (const { name, datatype } of sequence.controls) {
+    const path = partPath(config, 'controlInput', name);
     const tensor = graph.inputs.find((one) => one.name === name);
     if (tensor === undefined) {
       const text = `configuration specified sequence control '${name}', but model does not provide that input`;
-      throw new NereidError('INVALID_ARG', text, { field: 'control_input' });
+      refuseField(path, text);
     }
     const what = `sequence control '${name}'`;
     const dims = batching ? tensor.dims?.slice(1) : tensor.dims;
     if (dims !== null && dims !== undefined && (dims.length !== 1 || dims[0] !== 1)) {
-      refuse(config, 'control_input', `${what} in model has dims [${dims.join(',')}] but dims [1] is expected`);
+      refuse(config, path, `${what} in model has dims [${dims.join(',')}] but dims [1] is expected`);
     }
     const provided = typeName(tensor);
     if (provided !== configName(datatype)) {
       const specifies = `the model configuration specifies data-type ${configName(datatype)}`;
-      refuse(config, 'control_input', `${what}, the model expects data-type ${provided} but ${specifies}`);
+      refuse(config, path, `${what}, the model expects data-type ${provided} but ${specifies}`);
     }
   }
   for (const { inputName, outputName, datatype, dims } of sequence.states) {
@@ -57,8 +58,19 @@ export function checkOnnxSequence(config: ModelConfig, graph: OnnxGraph): void {
   }
 }
 
-function refuse({ name }: ModelConfig, field: string, text: string): never {
-  throw new NereidError('INVALID_ARG', `unable to load model '${name}', ${text}`, { field });
+function refuse({ name }: ModelConfig, path: string, text: string): never {
+  refuseField(path, `unable to load model '${name}', ${text}`);
+}
+
+/** The path of a control or state by the name of its input or output. */
+function partPath({ schedulingChoice: choice }: ModelConfig, part: 'controlInput' | 'state', name: string): string {
+  const field = part === 'state' ? 'state' : 'control_input';
+  if (choice.case !== 'sequenceBatching') return 'sequence_batching';
+  const index =
+    part === 'state'
+      ? choice.value.state.findIndex(({ inputName, outputName }) => inputName === name || outputName === name)
+      : choice.value.controlInput.findIndex((control) => control.name === name);
+  return `sequence_batching.${field}[${index}]`;
 }
 
 function checkState(
@@ -69,22 +81,23 @@ function checkState(
   datatype: string,
   dims: readonly number[],
 ): void {
+  const path = partPath(config, 'state', name);
   const tensor = tensors.find((one) => one.name === name);
   if (tensor === undefined) {
     const allowed = tensors.map((one) => one.name).sort();
-    refuse(config, 'state', `unexpected inference ${side} '${name}', allowed ${side}s are: ${allowed.join(', ')}`);
+    refuse(config, path, `unexpected inference ${side} '${name}', allowed ${side}s are: ${allowed.join(', ')}`);
   }
   const provided = typeName(tensor);
   if (provided !== datatype) {
     const expects = `configuration expects datatype ${datatype} for ${side} state '${name}'`;
-    refuse(config, 'state', `${expects}, model provides ${provided}`);
+    refuse(config, path, `${expects}, model provides ${provided}`);
   }
   const model = tensor.dims;
   if (model === null) return;
   const fits = model.length === dims.length && model.every((dim, axis) => dim === -1 || isEither(dims[axis], dim));
   if (fits && (config.maxBatchSize === 0 || model[0] === -1)) return;
   const text = `the model expects shape [${model.join(',')}] for ${side} state '${name}' but the model configuration`;
-  refuse(config, 'state', `${text} specifies shape [${dims.join(',')}]`);
+  refuse(config, path, `${text} specifies shape [${dims.join(',')}]`);
 }
 
 /** A dimension that the config leaves variable is as good as the model's. */

@@ -72,7 +72,9 @@ function knownBackend(config: ModelConfig, files: readonly VersionFile[]): Known
     return (
       same.find((known) => known.platforms.includes(config.platform)) ??
       same.find((known) => config.platform === '' && known.file === config.defaultModelFilename) ??
-      (config.platform === '' ? (same.find((known) => holds(files, known)) ?? same[0]) : undefined)
+      (config.platform === '' || same.every(({ platforms }) => platforms.length === 0)
+        ? (same.find((known) => holds(files, known)) ?? same[0])
+        : undefined)
     );
   }
   if (config.platform !== '') return KNOWN_BACKENDS.find((known) => known.platforms.includes(config.platform));

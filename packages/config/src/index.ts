@@ -21,6 +21,7 @@ export { type JournalRule, journalRule } from './journal-rule.ts';
 export { LABELS_FORM, type Labels, labelsText, missingLabels, readLabelPairs } from './labels.ts';
 export { LIMITS, type LimitName, limitsMarkdown } from './limits.ts';
 export { decodeModelConfig, encodeModelConfig, modelConfigJson } from './model-config-json.ts';
+export { modelVersions } from './model-folder.ts';
 export type { ModelRecord, RetiringLoad, VersionRecord } from './model-record.ts';
 export {
   type BatchInputKind,
@@ -67,7 +68,7 @@ export { REPOSITORY_POLL_SECS, REPOSITORY_POLL_SECS_MAX } from './options-reposi
 export { readTraceConfig } from './options-trace.ts';
 export { parseModelConfig } from './parse-model-config.ts';
 export { type PlacementRule, placementRule } from './placement-rule.ts';
-export { LOAD_FAILED, type ModelSource, modelVersions, type ReadModelOptions, readModel } from './read-model.ts';
+export { LOAD_FAILED, type ModelSource, type ReadModelOptions, readModel } from './read-model.ts';
 export { hasHashTag } from './redis-hash-tag.ts';
 export { folderNames, isFolder, listModels, type RepositoryEntry } from './repository.ts';
 export {

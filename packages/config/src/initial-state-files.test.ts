@@ -46,7 +46,7 @@ describe('a file of an initial state', () => {
     await expect(checkInitialStates(config(type, [2, 3], 'f'), directory)).rejects.toMatchObject({
       code: 'INVALID_ARG',
       message: `initial_state setting ${text}`,
-      field: 'data_file',
+      field: 'sequence_batching.state[0].initial_state[0].data_file',
     });
   });
 
@@ -63,7 +63,11 @@ describe('a file of an initial state', () => {
 });
 
 describe('states that are too large to be kept are refused', () => {
-  const TOO_LARGE = { code: 'INVALID_ARG', field: 'state', message: expect.stringMatching(/^the initial states of/) };
+  const TOO_LARGE = {
+    code: 'INVALID_ARG',
+    field: 'sequence_batching.state',
+    message: expect.stringMatching(/^the initial states of/),
+  };
 
   // An empty text takes four bytes, for its length.
   test.each(['FP32', 'STRING'])('of %s', async (type) => {

@@ -9,6 +9,7 @@ import {
   fixedByteSize,
   NereidError,
 } from '@nereid/protocol';
+import { refuseField } from './config-fault.ts';
 import type { ModelConfig } from './gen/model_config_pb.ts';
 import { LIMITS } from './limits.ts';
 import { pathInside } from './model-files.ts';
@@ -33,7 +34,7 @@ export async function checkInitialStates(config: ModelConfig, directory: string)
     bytes += more;
     if (bytes <= LIMITS.initial_state_bytes_max) return;
     const text = `the initial states of model '${config.name}' are larger than ${LIMITS.initial_state_bytes_max} bytes`;
-    throw new NereidError('INVALID_ARG', text, { field: 'state' });
+    throw new NereidError('INVALID_ARG', text, { field: 'sequence_batching.state' });
   };
   for (const { datatype, dims, initial } of sequenceSignature(config)?.states ?? []) {
     const shape = initial?.dims ?? dims.map((dim) => Math.max(1, dim));
@@ -42,8 +43,8 @@ export async function checkInitialStates(config: ModelConfig, directory: string)
     count(fixedByteSize(datatype, shape) ?? (elementCount(shape) ?? Number.MAX_VALUE) * ELEMENT_LENGTH_BYTES);
   }
   for (const initial of fileStates(config)) {
-    const path = pathInside(join(directory, INITIAL_STATE_FOLDER), initial.file, 'data_file');
-    const size = await fileSize(path);
+    const path = pathInside(join(directory, INITIAL_STATE_FOLDER), initial.file, 'data_file', initial.path);
+    const size = await fileSize(path, initial.path);
     if (initial.datatype !== 'BYTES') checkSize(initial, size);
     else {
       count(size);
@@ -52,37 +53,42 @@ export async function checkInitialStates(config: ModelConfig, directory: string)
   }
 }
 
-type FileState = InitialStateSignature & { readonly file: string };
+/** `path`: of the field that names the file. */
+type FileState = InitialStateSignature & { readonly file: string; readonly path: string };
 
 function fileStates(config: ModelConfig): FileState[] {
   const states = sequenceSignature(config)?.states ?? [];
-  return states.flatMap(({ initial }) => (initial?.file === undefined ? [] : [{ ...initial, file: initial.file }]));
+  return states.flatMap(({ initial }, index) => {
+    if (initial?.file === undefined) return [];
+    const path = `sequence_batching.state[${index}].initial_state[0].data_file`;
+    return [{ ...initial, file: initial.file, path }];
+  });
 }
 
-function checkSize({ datatype, dims, file }: FileState, size: number): void {
+function checkSize({ datatype, dims, file, path }: FileState, size: number): void {
   const wanted = fixedByteSize(datatype, dims) ?? 0;
   if (size === wanted) return;
   const has = size < wanted ? 'only has' : 'has';
   const text = `initial_state setting expects ${wanted} bytes, but the data provided from ${file} ${has} ${size} bytes.`;
-  throw new NereidError('INVALID_ARG', text, { field: 'data_file' });
+  refuseField(path, text);
 }
 
-function checkTexts({ dims, file }: FileState, data: Uint8Array): void {
+function checkTexts({ dims, file, path }: FileState, data: Uint8Array): void {
   const elements = elementCount(dims) ?? 0;
   const found = bytesElements(data, file).length;
   if (found === elements) return;
   const text = `initial_state setting expects ${elements} elements, but the data provided from ${file} has ${found}.`;
-  throw new NereidError('INVALID_ARG', text, { field: 'data_file' });
+  refuseField(path, text);
 }
 
-async function fileSize(path: string): Promise<number> {
+async function fileSize(path: string, field: string): Promise<number> {
   try {
     const found = await stat(path);
     if (found.isFile()) return found.size;
   } catch (error) {
     const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
     const why = missing ? 'No such file or directory' : errorInfo(error).message;
-    throw new NereidError('INTERNAL', `failed to open text file for read ${path}: ${why}`, { cause: error });
+    throw new NereidError('INTERNAL', `failed to open text file for read ${path}: ${why}`, { cause: error, field });
   }
-  throw new NereidError('INVALID_ARG', `'${path}' is not a regular file`, { field: 'data_file' });
+  refuseField(field, `'${path}' is not a regular file`);
 }

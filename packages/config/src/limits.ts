@@ -33,6 +33,7 @@ export const LIMITS = {
   cache_insert_bytes_max: 67_108_864,
   kept_bytes_max: 1_073_741_824,
   config_bytes_max: 4_194_304,
+  auto_complete_timeout_ms: 30_000,
   labels_bytes_max: 16_777_216,
   models_max: 65_536,
   versions_per_model_max: 4_096,
@@ -109,6 +110,7 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   cache_insert_bytes_max:
     'Bytes of answers that one process has on their way to be kept in Redis; what comes beyond is not kept.',
   config_bytes_max: 'A `config.pbtxt`, or the config text of a message.',
+  auto_complete_timeout_ms: 'How long a JavaScript model may take to complete its configuration, its import included.',
   labels_bytes_max: 'A labels file.',
   models_max: 'Models over all repositories.',
   versions_per_model_max: 'Version folders of one model.',

@@ -10,12 +10,14 @@ import { isIgnoredName } from './ignored-names.ts';
 import { LIMITS } from './limits.ts';
 import { unreadable } from './repository.ts';
 
-/** A path below `directory`. Throws INVALID_ARG where the config names one outside it. */
-export function pathInside(directory: string, name: string, field: string): string {
+/** A path below `directory`. Throws INVALID_ARG where the config names one outside it; `field` is in the text, `path` is the field's. */
+export function pathInside(directory: string, name: string, field: string, fieldPath: string = field): string {
   const path = join(directory, name);
   const below = relative(directory, path);
   if (below === '' || isAbsolute(name) || isAbsolute(below) || below === '..' || below.startsWith(`..${sep}`)) {
-    throw new NereidError('INVALID_ARG', `${field} '${name}' must name a file inside '${directory}'`, { field });
+    throw new NereidError('INVALID_ARG', `${field} '${name}' must name a file inside '${directory}'`, {
+      field: fieldPath,
+    });
   }
   return path;
 }
@@ -28,7 +30,8 @@ async function fileSize(path: string): Promise<number> {
 }
 
 /** A text file. Throws with Triton's words where it cannot be read (core's filesystem/local.h). */
-export async function readModelText(path: string, bytesMax: number): Promise<string> {
+export async function readModelText(path: string, bytesMax: number, field?: string): Promise<string> {
+  const named = field === undefined ? {} : { field };
   let size: number;
   let text: string;
   try {
@@ -37,10 +40,13 @@ export async function readModelText(path: string, bytesMax: number): Promise<str
   } catch (error) {
     const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
     const reason = missing ? 'No such file or directory' : error instanceof Error ? error.message : String(error);
-    throw new NereidError('INTERNAL', `failed to open text file for read ${path}: ${reason}`, { cause: error });
+    throw new NereidError('INTERNAL', `failed to open text file for read ${path}: ${reason}`, {
+      cause: error,
+      ...named,
+    });
   }
   if (size > bytesMax) {
-    throw new NereidError('INVALID_ARG', `${path} has ${size} bytes, more than ${bytesMax}`);
+    throw new NereidError('INVALID_ARG', `${path} has ${size} bytes, more than ${bytesMax}`, named);
   }
   return text;
 }
@@ -48,10 +54,11 @@ export async function readModelText(path: string, bytesMax: number): Promise<str
 /** Class labels by output: a line each of the file that `label_filename` names. */
 export async function readLabels(config: ModelConfig, directory: string): Promise<Record<string, string[]>> {
   const labels: Record<string, string[]> = {};
-  for (const output of config.output) {
+  for (const [index, output] of config.output.entries()) {
     if (output.labelFilename === '') continue;
-    const path = pathInside(directory, output.labelFilename, 'label_filename');
-    const lines = (await readModelText(path, LIMITS.labels_bytes_max)).split('\n');
+    const field = `output[${index}].label_filename`;
+    const path = pathInside(directory, output.labelFilename, 'label_filename', field);
+    const lines = (await readModelText(path, LIMITS.labels_bytes_max, field)).split('\n');
     // A line ends with a newline; there is none after the last.
     if (lines.at(-1) === '') lines.pop();
     labels[output.name] = lines.map((line) => (line.endsWith('\r') ? line.slice(0, -1) : line));
@@ -64,6 +71,8 @@ export interface HashedFiles {
   readonly directory: string;
   /** Null for none. */
   readonly configFile: string | null;
+  /** Given in place of the file. */
+  readonly configText?: string | undefined;
   /** Those beside the versions: labels, initial states, warm-up data, strategies. */
   readonly beside: readonly string[];
   readonly versions: readonly string[];
@@ -77,6 +86,7 @@ export interface HashedFiles {
 export async function hashModelFiles({
   directory,
   configFile,
+  configText,
   beside,
   versions,
 }: HashedFiles): Promise<{ contentHash: string; filesHash: string }> {
@@ -90,6 +100,7 @@ export async function hashModelFiles({
   for (const file of files) await hashFile(hash, directory, file);
   const filesHash = hash.copy().digest('hex');
   if (configFile !== null) await hashFile(hash, directory, configFile);
+  if (configText !== undefined) hash.update(`config:${configText}`);
   return { contentHash: hash.digest('hex'), filesHash };
 }
 

@@ -1,4 +1,5 @@
-import { type Datatype, NereidError } from '@nereid/protocol';
+import type { Datatype } from '@nereid/protocol';
+import { refuseField } from './config-fault.ts';
 import { jobBytesMax } from './config-parameters.ts';
 import { type EnsembleSignature, ensembleSignature } from './ensemble.ts';
 import {
@@ -91,12 +92,12 @@ export function modelSignature(config: ModelConfig): ModelSignature {
   return {
     name,
     maxBatchSize: config.maxBatchSize,
-    inputs: config.input.map((input) => ({
-      ...tensorSignature(name, 'input', input),
+    inputs: config.input.map((input, index) => ({
+      ...tensorSignature(name, 'input', input, index),
       optional: input.optional,
       ragged: input.allowRaggedBatch,
     })),
-    outputs: config.output.map((output) => tensorSignature(name, 'output', output)),
+    outputs: config.output.map((output, index) => tensorSignature(name, 'output', output, index)),
     batchInputs: config.batchInput.map(batchInputSignature),
     batchOutputs: config.batchOutput.flatMap(({ targetName, sourceInput }) =>
       targetName.map((target) => ({ target, source: sourceInput[0] ?? '' })),
@@ -117,26 +118,33 @@ function batchInputSignature({ kind, targetName, dataType, sourceInput }: BatchI
   };
 }
 
-function tensorSignature(model: string, side: 'input' | 'output', io: ModelInput | ModelOutput): TensorSignature {
+function tensorSignature(
+  model: string,
+  side: 'input' | 'output',
+  io: ModelInput | ModelOutput,
+  index: number,
+): TensorSignature {
   const datatype = protocolDatatype(io.dataType);
   const what = `model ${side} '${io.name}'`;
+  const path = `${side}[${index}]`;
   if (datatype === undefined) {
-    throw new NereidError('INVALID_ARG', `${what} must specify 'data_type' for ${model}`, { field: 'data_type' });
+    refuseField(`${path}.data_type`, `${what} must specify 'data_type' for ${model}`);
   }
   return {
     name: io.name,
     datatype,
-    dims: dimensions(model, what, io.dims),
-    reshape: io.reshape === undefined ? null : dimensions(model, `${what} reshape`, io.reshape.shape),
+    dims: dimensions(model, `${path}.dims`, what, io.dims),
+    reshape:
+      io.reshape === undefined ? null : dimensions(model, `${path}.reshape`, `${what} reshape`, io.reshape.shape),
   };
 }
 
-function dimensions(model: string, what: string, dims: readonly bigint[]): number[] {
+function dimensions(model: string, path: string, what: string, dims: readonly bigint[]): number[] {
   return dims.map((dim) => {
     const number = Number(dim);
     if (!Number.isSafeInteger(number)) {
       const text = `${what} has dimension ${dim} for ${model}; the largest that can be served is 2^53 - 1`;
-      throw new NereidError('INVALID_ARG', text, { field: 'dims' });
+      refuseField(path, text);
     }
     return number;
   });

@@ -96,6 +96,13 @@ function explained(reason: string, field: string | undefined): string {
     const names = message.fields.map((one) => one.name);
     return `unknown field "${unknownField[1]}" in ${message.name}; ${suggestion(unknownField[1] ?? '', names)}`;
   }
+  const choice = /^oneof "(\w+)" is already set$/.exec(reason);
+  if (choice !== null) {
+    const members =
+      ModelConfigSchema.oneofs.find(({ name }) => name === choice[1])?.fields.map(({ name }) => name) ?? [];
+    const names = members.length === 0 ? 'its members' : members.join(', ');
+    return `${reason}: only one of ${names} can be given`;
+  }
   const unknownValue = /^unknown enum value "([^"]*)" for enum (\S+)$/.exec(reason);
   const values = registry.getEnum(unknownValue?.[2] ?? '');
   if (unknownValue !== null && values !== undefined) {

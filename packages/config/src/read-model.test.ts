@@ -5,7 +5,8 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FIXTURES } from './fixture-models.ts';
 import { ModelInstanceGroup_Kind } from './gen/model_config_pb.ts';
-import { LOAD_FAILED, modelVersions, type ReadModelOptions, readModel } from './read-model.ts';
+import { modelVersions } from './model-folder.ts';
+import { LOAD_FAILED, type ReadModelOptions, readModel } from './read-model.ts';
 import { unsupportedReason } from './unsupported-reason.ts';
 
 const OPTIONS: ReadModelOptions = { autoComplete: true, gpus: 0 };
@@ -163,14 +164,14 @@ describe('models that are wrong', () => {
       null,
       { 'config.pbtxt': CONFIG },
       LOAD_FAILED,
-      /^at least one version must be available under the version policy of model 'm'$/,
+      /^at least one version must be available under the version policy of model 'm'; it has no version folder$/,
     ],
     [
       'a version that is not there',
       'add_sub',
       { 'config.pbtxt': `${CONFIG} version_policy { specific { versions: 7 } }` },
       LOAD_FAILED,
-      /^at least one version must be available under the version policy of model 'add_sub'$/,
+      /^at least one version must be available under the version policy of model 'add_sub'; it has version 1 \(.*\/add_sub\/config\.pbtxt:1:25\)$/,
     ],
     [
       'no versions asked for',
@@ -228,7 +229,7 @@ describe('models that are wrong', () => {
       'classifier',
       { 'labels.txt': null },
       LOAD_FAILED,
-      /^failed to open text file for read .*\/classifier\/labels\.txt: No such file or directory$/,
+      /^failed to open text file for read .*\/classifier\/labels\.txt: No such file or directory \(.*\/config\.pbtxt:8:74\)$/,
     ],
     [
       'a JavaScript model without outputs',
@@ -242,7 +243,7 @@ describe('models that are wrong', () => {
       'add_sub',
       { 'config.pbtxt': `${CONFIG} input { name: "INPUT0" }` },
       LOAD_FAILED,
-      /^model input 'INPUT0' must specify 'data_type' for add_sub$/,
+      /^model input 'INPUT0' must specify 'data_type' for add_sub \(.*\/add_sub\/config\.pbtxt:1:25\)$/,
     ],
   ])('%s', async (_name, fixture, files, reason, text) => {
     const error = await failure(model(fixture, files));

@@ -1,6 +1,6 @@
 /** Where a model's batching strategy stands: in Triton a shared library, here a JavaScript module. */
 import { access } from 'node:fs/promises';
-import { extname, join, posix } from 'node:path';
+import { extname, isAbsolute, join, posix } from 'node:path';
 import { NereidError } from '@nereid/protocol';
 import type { ModelConfig } from './gen/model_config_pb.ts';
 import { pathInside } from './model-files.ts';
@@ -40,6 +40,24 @@ export async function strategyFiles(
     else unused = `the batching strategy '${file}' of model '${config.name}' has no effect without dynamic_batching`;
   }
   return { files, unused };
+}
+
+/** The modules and libraries that are there, also without effect, relative to the model's folder: what is hashed of them. */
+export async function strategiesBeside(
+  config: ModelConfig,
+  directory: string,
+  versions: readonly string[],
+): Promise<string[]> {
+  const parameter = config.parameters[STRATEGY_PATH_PARAMETER]?.stringValue ?? '';
+  const found = new Set<string>();
+  for (const version of versions) {
+    const file = parameter === '' ? await besideModel(directory, version) : posix.normalize(parameter);
+    // Where one is needed and is not inside the folder, that is told by `strategyFiles`.
+    if (file !== undefined && !file.startsWith('..') && !isAbsolute(file) && (await exists(join(directory, file)))) {
+      found.add(file);
+    }
+  }
+  return [...found];
 }
 
 function refuse(config: ModelConfig, what: string): never {

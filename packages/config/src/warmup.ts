@@ -1,17 +1,10 @@
 /** A model's warm-up samples (ModelWarmup of model_config.proto): what an instance runs before it is READY. */
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import {
-  type Datatype,
-  elementCount,
-  errorInfo,
-  fixedByteSize,
-  NereidError,
-  REQUEST_DEFAULTS,
-  type Tensor,
-} from '@nereid/protocol';
+import { type Datatype, elementCount, errorInfo, fixedByteSize, REQUEST_DEFAULTS, type Tensor } from '@nereid/protocol';
 import { sequenceTensors } from './check-onnx-sequence.ts';
 import { checkRequest } from './check-request.ts';
+import { mapEntry, refuseField } from './config-fault.ts';
 import type { ModelConfig, ModelWarmup_Input } from './gen/model_config_pb.ts';
 import { LIMITS } from './limits.ts';
 import { pathInside } from './model-files.ts';
@@ -59,7 +52,7 @@ export function warmupSamples(config: ModelConfig): WarmupSample[] {
   return config.modelWarmup
     .filter(({ batchSize }) => batchSize > 0)
     .map((sample) => {
-      const refuse = refuser(config, sample);
+      const refuse = refuser(config, sample.name);
       const rowsMax = Math.max(1, config.maxBatchSize);
       if (sample.batchSize > rowsMax) {
         refuse('batch_size', `batch_size must be <= ${rowsMax} for '${config.name}', got ${sample.batchSize}`);
@@ -77,21 +70,23 @@ export function warmupSamples(config: ModelConfig): WarmupSample[] {
 
 type Refuse = (field: string, why: string) => never;
 
-function refuser(config: ModelConfig, sample: { readonly name: string }): Refuse {
+function refuser(config: ModelConfig, sample: string): Refuse {
+  const index = config.modelWarmup.findIndex(({ name }) => name === sample);
   return (field, why) => {
-    const text = `warmup sample '${sample.name}' of model '${config.name}' cannot be run: ${why}`;
-    throw new NereidError('INVALID_ARG', text, { field: `model_warmup.${field}` });
+    const text = `warmup sample '${sample}' of model '${config.name}' cannot be run: ${why}`;
+    refuseField(`model_warmup[${index}].${field}`, text);
   };
 }
 
 function warmupInput(config: ModelConfig, name: string, input: ModelWarmup_Input, refuse: Refuse): WarmupInput {
+  const path = mapEntry('inputs', name);
   const datatype = protocolDatatype(input.dataType);
-  if (datatype === undefined) return refuse('inputs.data_type', `input '${name}' must specify 'data_type'`);
+  if (datatype === undefined) return refuse(`${path}.data_type`, `input '${name}' must specify 'data_type'`);
   const dims = input.dims.map(Number);
   if (dims.some((dim) => dim < 0)) {
     // Triton's words (backend_model_instance.cc).
     const text = `warmup setting expects all variable-size dimensions are specified for input '${name}'`;
-    return refuse('inputs.dims', text);
+    return refuse(`${path}.dims`, text);
   }
   const shape = config.maxBatchSize > 0 ? [1, ...dims] : dims;
   const { case: kind, value } = input.inputDataType;
@@ -99,7 +94,7 @@ function warmupInput(config: ModelConfig, name: string, input: ModelWarmup_Input
   if (kind === 'zeroData') return { name, datatype, shape, bytes: { kind: 'zero' } };
   if (kind === 'randomData') return { name, datatype, shape, bytes: { kind: 'random' } };
   const text = `warmup setting expects input '${name}' to have input_data_type set: zero_data, random_data or`;
-  return refuse('inputs', `${text} input_data_file`);
+  return refuse(path, `${text} input_data_file`);
 }
 
 /**
@@ -110,7 +105,7 @@ function warmupInput(config: ModelConfig, name: string, input: ModelWarmup_Input
 export async function checkWarmup(config: ModelConfig, directory: string): Promise<void> {
   const signature = modelSignature(config);
   for (const sample of warmupSamples(config)) {
-    const refuse = refuser(config, sample);
+    const refuse = refuser(config, sample.name);
     const inputs: Tensor[] = [];
     let bytes = 0;
     const count = (size: number) => {
@@ -120,10 +115,11 @@ export async function checkWarmup(config: ModelConfig, directory: string): Promi
     for (const { name, datatype, shape, bytes: source } of sample.inputs) {
       const size = fixedByteSize(datatype, shape) ?? EMPTY_ELEMENT_BYTES * (elementCount(shape) ?? Number.MAX_VALUE);
       count(size);
-      const path = source.kind === 'file' ? samplePath(directory, source.file, refuse) : undefined;
-      const given = path === undefined ? size : await fileSize(path, refuse);
+      const path = source.kind === 'file' ? samplePath(directory, name, source.file, refuse) : undefined;
+      const given = path === undefined ? size : await fileSize(path, name, refuse);
       const isText = datatype === 'BYTES';
-      if (!isText && given !== size && source.kind === 'file') refuseSize(source.file, size, given, refuse);
+      if (!isText && given !== size && source.kind === 'file')
+        refuseSize({ name, file: source.file }, size, given, refuse);
       if (given > size) count(given - size);
       const data = isText && path !== undefined ? await readFile(path) : new Uint8Array(size);
       inputs.push({ name, datatype, shape, data });
@@ -136,36 +132,47 @@ export async function checkWarmup(config: ModelConfig, directory: string): Promi
 }
 
 /** Triton's words for a file that is too short (backend_model_instance.cc); of a longer one it takes what it needs. */
-function refuseSize(file: string, wanted: number, given: number, refuse: Refuse): never {
+function refuseSize(
+  { name, file }: { readonly name: string; readonly file: string },
+  wanted: number,
+  given: number,
+  refuse: Refuse,
+): never {
   const has = given < wanted ? 'only has' : 'has';
   const text = `warmup setting expects ${wanted} bytes, but the data provided from ${file} ${has} ${given} bytes`;
-  return refuse('inputs.input_data_file', text);
+  return refuse(filePath(name), text);
 }
 
 /** Files that the samples read, below the model's folder. */
 export function warmupFiles(config: ModelConfig): string[] {
-  const files = warmupSamples(config).flatMap(({ inputs }) =>
-    inputs.flatMap(({ bytes }) => (bytes.kind === 'file' ? [join(WARMUP_FOLDER, bytes.file)] : [])),
+  const files = config.modelWarmup.flatMap(({ inputs }) =>
+    Object.values(inputs).flatMap(({ inputDataType: { case: kind, value } }) =>
+      kind === 'inputDataFile' ? [join(WARMUP_FOLDER, value)] : [],
+    ),
   );
   return [...new Set(files)];
 }
 
-function samplePath(directory: string, file: string, refuse: Refuse): string {
+function filePath(name: string): string {
+  return `${mapEntry('inputs', name)}.input_data_file`;
+}
+
+function samplePath(directory: string, name: string, file: string, refuse: Refuse): string {
   try {
     return pathInside(join(directory, WARMUP_FOLDER), file, 'input_data_file');
   } catch (outside) {
-    return refuse('inputs.input_data_file', errorInfo(outside).message);
+    return refuse(filePath(name), errorInfo(outside).message);
   }
 }
 
-async function fileSize(path: string, refuse: Refuse): Promise<number> {
+async function fileSize(path: string, name: string, refuse: Refuse): Promise<number> {
   try {
     const found = await stat(path);
     if (found.isFile()) return found.size;
   } catch (error) {
     const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
     const why = missing ? 'No such file or directory' : errorInfo(error).message;
-    return refuse('inputs.input_data_file', `failed to open text file for read ${path}: ${why}`);
+    return refuse(filePath(name), `failed to open text file for read ${path}: ${why}`);
   }
-  return refuse('inputs.input_data_file', `'${path}' is not a regular file`);
+  return refuse(filePath(name), `'${path}' is not a regular file`);
 }

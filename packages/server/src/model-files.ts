@@ -16,12 +16,12 @@ export interface ModelFiles {
 
 /**
  * The repositories as coordinator and worker of one process see them. Both read the same files, so
- * the worker takes the hash that the coordinator's read has just computed.
+ * the worker takes the hash that the coordinator's read has just computed. `runCode`: models may complete their config.
  */
-export function modelFiles(options: ServerOptions, gpus: number | undefined): ModelFiles {
+export function modelFiles(options: ServerOptions, gpus: number | undefined, runCode = true): ModelFiles {
   const repositories = options.modelRepositories.map((path) => resolve(path));
   const joined = joinRepositories(repositories.map(localRepository));
-  const reader = repositoryReader(joined, readModelOptions(options, gpus));
+  const reader = repositoryReader(joined, { ...readModelOptions(options, gpus), runCode });
   const hashes = new Map<string, string>();
   return {
     reader: {
@@ -41,9 +41,9 @@ export function modelFiles(options: ServerOptions, gpus: number | undefined): Mo
   };
 }
 
-/** The repositories of a worker by itself, which reads and hashes them for itself. */
+/** The repositories of a worker by itself, which reads and hashes them for itself; models complete their config at the coordinator alone. */
 export function ownModelFiles(options: ServerOptions): Pick<ModelFiles, 'findModel' | 'hashModel'> {
-  const { findModel, reader } = modelFiles(options, undefined);
+  const { findModel, reader } = modelFiles(options, undefined, false);
   return { findModel, hashModel: async (name) => (await reader.read(name)).contentHash };
 }
 
