@@ -22,7 +22,7 @@ export function localRepository(path: string): RepositorySource {
     },
     async fetch(name) {
       const directory = join(root, name);
-      if (await isFolder(directory)) return { directory, release() {} };
+      if (await isFolder(directory)) return { directory, signature: () => folderSignature(directory), release() {} };
       throw new NereidError('NOT_FOUND', `model '${name}' is not in the repository '${root}'`);
     },
     close: async () => {},

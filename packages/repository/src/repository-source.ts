@@ -9,6 +9,8 @@ export interface RepositoryModel {
 export interface FetchedModel {
   /** Absolute. */
   readonly directory: string;
+  /** As a listing has it now; absent where the files stay as they are. */
+  readonly signature?: () => Promise<string>;
   /** Idempotent. */
   release(): void;
 }
