@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { becomesReady } from '../deploy/setup/ready.mjs';
+import { becomesOk } from '../deploy/setup/ready.mjs';
 import { runCli } from './command.mjs';
 import { startPrivateRedis } from './private-redis.mjs';
 
@@ -23,19 +23,19 @@ function modesNamed(name) {
 /**
  * Runs the models of the repositories: in mode `one` by one `nereid serve`; in mode `apart` by a Redis of its own, two
  * gateways, a coordinator and two workers, each model on one of these, those of a list of `together` on the same.
- * Returns once every gateway is ready.
+ * Returns once every gateway is `until`: ready, or live where one of the models never is.
  */
-export async function deploy(mode, repositories, flags = [], together = []) {
+export async function deploy(mode, repositories, flags = [], together = [], until = 'ready') {
   const environment = flagEnvironment([...flags, ...repositories.map((folder) => `--model-repository=${folder}`)]);
-  return mode === 'one' ? deployOne(environment) : deployApart(repositories, environment, together);
+  return mode === 'one' ? deployOne(environment, until) : deployApart(repositories, environment, together, until);
 }
 
-async function deployOne(environment) {
+async function deployOne(environment, until) {
   const processes = [startProcess('serve', [], environment)];
-  return whenReady({ processes, gateways: processes, coordinators: processes, workers: processes });
+  return whenReady({ processes, gateways: processes, coordinators: processes, workers: processes, until });
 }
 
-async function deployApart(repositories, environment, together) {
+async function deployApart(repositories, environment, together, until) {
   const redis = await startPrivateRedis();
   const cluster = clusterOn(redis, environment);
   const held = [[], []];
@@ -45,7 +45,7 @@ async function deployApart(repositories, environment, together) {
   const coordinators = [cluster.start('coordinator')];
   const workers = held.map((names) => cluster.start('worker', [workerModels(names)]));
   const processes = [...gateways, ...coordinators, ...workers];
-  return whenReady({ processes, gateways, coordinators, workers, redis });
+  return whenReady({ processes, gateways, coordinators, workers, redis, until });
 }
 
 function workerModels(names) {
@@ -107,7 +107,7 @@ function grpcAddress(output) {
   return port === undefined ? undefined : `127.0.0.1:${port}`;
 }
 
-async function whenReady({ processes, gateways, coordinators, workers, redis }) {
+async function whenReady({ processes, gateways, coordinators, workers, redis, until }) {
   const roles = (of) => Promise.all(of.map(({ started }) => started));
   const stop = async () => {
     const endings = [];
@@ -125,7 +125,8 @@ async function whenReady({ processes, gateways, coordinators, workers, redis }) 
     const doors = await within(roles(gateways));
     for (const { http, process } of doors) {
       const hasEnded = () => process.exitCode !== null || process.signalCode !== null;
-      if (!(await becomesReady(http, hasEnded, READY_LIMIT_MS))) throw new Error('it is not ready');
+      if (!(await becomesOk(`${http}/v2/health/${until}`, hasEnded, READY_LIMIT_MS)))
+        throw new Error(`it is not ${until}`);
     }
     return {
       http: doors[0].http,

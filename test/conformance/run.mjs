@@ -7,7 +7,7 @@ import { CACHE, VENV as OUR_VENV } from '../../deploy/setup/checkout.mjs';
 import { commandOptions } from '../command-options.mjs';
 import { deploy } from '../deployment.mjs';
 import { replayRecordings } from './recordings.mjs';
-import { CONFORMANCE, PORTS, selectCases, selectModels, setUpFlags } from './selection.mjs';
+import { becomes, CONFORMANCE, PORTS, selectCases, selectModels, setUpFlags } from './selection.mjs';
 
 // Serves the recorded models on free ports, one set-up of the server after the other, and runs the recorded cases of
 // what is served yet. Mode `one` is one process; `apart` a Redis, two gateways, a coordinator and two workers, each
@@ -86,9 +86,11 @@ async function runAll(setUps, python) {
   rmSync(LOG, { force: true });
   const results = [];
   try {
-    const repository = join(folder, 'models');
-    for (const model of selectModels()) cpSync(model, join(repository, basename(model)), { recursive: true });
-    for (const [setUp, names] of setUps) results.push(...(await serveAndCheck({ setUp, names, repository, python })));
+    for (const [setUp, names] of setUps) {
+      const repository = join(folder, setUp);
+      for (const model of selectModels(setUp)) cpSync(model, join(repository, basename(model)), { recursive: true });
+      results.push(...(await serveAndCheck({ setUp, names, repository, python })));
+    }
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -100,7 +102,7 @@ async function runAll(setUps, python) {
 async function serveAndCheck({ setUp, names, repository, python }) {
   let served;
   try {
-    served = await deploy(options.mode, [repository], flagsOf(setUp), TOGETHER);
+    served = await deploy(options.mode, [repository], flagsOf(setUp), TOGETHER, becomes(setUp));
   } catch (error) {
     console.error(`set-up ${setUp}: ${error.message}`);
     return [{ passed: 0, failed: names.length }];

@@ -8,5 +8,6 @@ export interface Selection {
 export declare const CONFORMANCE: string;
 export declare const PORTS: readonly string[];
 export declare function selectCases(globs?: readonly string[], also?: readonly string[]): Selection;
-export declare function selectModels(): readonly string[];
+export declare function selectModels(setUp?: string): readonly string[];
+export declare function becomes(setUp: string): 'ready' | 'live';
 export declare function setUpFlags(setUp: string): readonly string[];

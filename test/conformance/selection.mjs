@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 
 export const CONFORMANCE = dirname(fileURLToPath(import.meta.url));
 const MODELS = join(CONFORMANCE, 'repo', 'onnx');
+const BROKEN_MODELS = join(CONFORMANCE, 'repo', 'broken_onnx');
 const PORTED_MODELS = join(CONFORMANCE, 'repo', 'javascript');
 const CASES = join(CONFORMANCE, 'cases');
 const VARIANT = 'onnx';
@@ -15,6 +16,7 @@ export const PORTS = readdirSync(PORTED_MODELS).sort();
 const GROUPS = [
   'batching',
   'binary_http',
+  'broken',
   'cache',
   'classification_http',
   'concurrency',
@@ -26,6 +28,7 @@ const GROUPS = [
   'health_http',
   'infer_grpc',
   'json_http',
+  'lenient',
   'logging',
   'metadata_http',
   'metrics',
@@ -35,6 +38,8 @@ const GROUPS = [
   'protocol_http',
   'queue',
   'rate_limit',
+  'repository_grpc',
+  'repository_http',
   'repository_refused',
   'restricted',
   'sequence_grpc',
@@ -55,7 +60,7 @@ const LEFT_OUT = [
     why: 'for a Python model that has no port',
     applies: ({ one, names, also }) => one.variants?.includes(VARIANT) === false && !names(also),
   },
-  { why: 'about loading a model', applies: ({ one }) => one.name === 'restricted/load_with_key' },
+  { why: 'about a config of a load', applies: ({ one }) => /config_override(_batch)?$/.test(one.name) },
 ];
 
 /** What `check.py --also` asks as well: whether the case has one of these names of models in it. */
@@ -92,15 +97,35 @@ export function selectCases(globs = [], also = PORTS) {
   return { names, setUps, leftOut };
 }
 
-/** The folders of the models that can be served, and of the ports. */
-export function selectModels() {
+/** Set-ups whose only model does not load: they are live and never ready. */
+const NEVER_READY = ['broken', 'lenient'];
+
+/** The folders of the models that a set-up serves; by default those that can be served, and the ports. */
+export function selectModels(setUp = 'none') {
   const folders = (of) => readdirSync(of).map((name) => join(of, name));
-  return [...folders(MODELS).sort(), ...PORTS.map((name) => join(PORTED_MODELS, name))];
+  if (NEVER_READY.includes(setUp)) return folders(BROKEN_MODELS);
+  const models = [...folders(MODELS).sort(), ...PORTS.map((name) => join(PORTED_MODELS, name))];
+  return repositoriesOf(setUp).some((name) => name.includes('broken'))
+    ? [...models, ...folders(BROKEN_MODELS)]
+    : models;
+}
+
+/** What a set-up's server becomes once it has started: `ready` or `live`. */
+export function becomes(setUp) {
+  return NEVER_READY.includes(setUp) ? 'live' : 'ready';
 }
 
 /** The flags of a set-up of the server, as `servers.json` has them. */
 export function setUpFlags(setUp) {
-  return JSON.parse(readFileSync(join(CONFORMANCE, 'servers.json'), 'utf8'))[setUp].flags;
+  return readSetUps()[setUp].flags;
+}
+
+function repositoriesOf(setUp) {
+  return readSetUps()[setUp].repositories;
+}
+
+function readSetUps() {
+  return JSON.parse(readFileSync(join(CONFORMANCE, 'servers.json'), 'utf8'));
 }
 
 function globPattern(glob) {

@@ -14,7 +14,9 @@ function fate(name: string, selection = all): string | undefined {
 test.each([
   ['json_http/simple', 'none'],
   ['restricted/index_with_key', 'restricted'],
-  ['restricted/load_with_key', 'about loading a model'],
+  ['restricted/load_with_key', 'restricted'],
+  ['repository_http/unload_waits_for_running_requests', 'explicit'],
+  ['broken/index', 'broken'],
   ['forwarding/two_headers', 'forwarding'],
   ['tracing/get', 'tracing'],
   ['metadata_http/decoupled', 'none'],
@@ -62,6 +64,8 @@ test('a glob selects by name', () => {
 test('every port is served, and every set-up has its flags', () => {
   const served = selectModels().map((folder) => basename(folder));
   expect(served).toEqual(expect.arrayContaining([...PORTS, 'simple']));
+  expect(selectModels('broken').map((folder) => basename(folder))).toEqual(['broken']);
+  expect(selectModels('explicit').map((folder) => basename(folder))).toEqual([...served, 'broken']);
   expect(readdirSync(join(CONFORMANCE, 'repo', 'javascript')).sort()).toEqual(PORTS);
   for (const setUp of all.setUps.keys()) expect(setUpFlags(setUp).length).toBeGreaterThan(0);
 });

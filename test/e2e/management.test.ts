@@ -159,11 +159,16 @@ describe.each(MODES)('in mode %s', (mode) => {
       ]);
     });
 
-    test('load and unload say that they are not there yet, and what is wrong with a request first', async () => {
+    test('any gateway loads and unloads, and what follows there finds it done', async () => {
       for (const { http } of served.gateways) {
-        expect((await ask(`${http}/v2/repository/models/broken/load`, {})).status).toBe(501);
-        expect((await ask(`${http}/v2/repository/models/echo/unload`, {})).status).toBe(501);
-        expect((await ask(`${http}/v2/repository/models/echo/load`, { parameters: { zz: 'a' } })).status).toBe(400);
+        const change = (what: string, body: object = {}) => ask(`${http}/v2/repository/models/${what}`, body);
+        expect((await change('missing/load')).status).toBe(500);
+        expect((await change('echo/load', { parameters: { zz: 'a' } })).status).toBe(400);
+        expect((await change('echo/unload')).status).toBe(200);
+        expect(await statusOf(`${http}/v2/models/echo/ready`)).toBe(400);
+        expect((await infer(http, 'echo', oneInput('VALUE', 'INT32', [1], [7]))).status).toBe(404);
+        expect((await change('echo/load')).status).toBe(200);
+        expect((await infer(http, 'echo', oneInput('VALUE', 'INT32', [1], [7]))).status).toBe(200);
       }
     });
   });

@@ -101,6 +101,7 @@ export function serverOptions(
     ...(options.hostPolicy.length === 0 ? {} : { hostPolicy: options.hostPolicy }),
     maxBytesInFlight: options.maxBytesInFlight,
     allowClientShm: options.allowClientShm,
+    allowCodeUpload: options.allowCodeUpload,
     webhooks: { secrets: options.webhookSecret, allowPrivate: options.webhookAllowPrivate },
     ...(options.allowHttp ? { http: httpOptions(options) } : {}),
     ...(options.allowGrpc ? { grpc: grpcOptions(options) } : {}),

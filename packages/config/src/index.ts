@@ -7,6 +7,15 @@ export { checkRequest } from './check-request.ts';
 export { completeEnsemble } from './complete-ensemble.ts';
 export { resolveInstances } from './complete-model-config.ts';
 export { type BulkRule, bulkRule, closesEarly } from './config-parameters.ts';
+export {
+  DESIRED_VALUE,
+  type DesiredModel,
+  type DesiredState,
+  decodeDesiredState,
+  encodeDesiredState,
+  type RepositorySetup,
+  setupDifference,
+} from './desired-state.ts';
 export { type EnsembleMapping, type EnsembleSignature, type EnsembleStep, ensembleModels } from './ensemble.ts';
 export { ensembleReadiness } from './ensemble-readiness.ts';
 export { type ComposedTensor, ensembleInput, ensembleOutputShape, stepInputShape } from './ensemble-shapes.ts';
@@ -66,7 +75,9 @@ export { workerLabels } from './options-placement.ts';
 export { type ResourceLimit, resourceLimits } from './options-rate.ts';
 export { REPOSITORY_POLL_SECS, REPOSITORY_POLL_SECS_MAX } from './options-repository.ts';
 export { readTraceConfig } from './options-trace.ts';
+export { decodeOverride, encodeOverride, type OverrideRef, overrideUploads } from './override-ref.ts';
 export { parseModelConfig } from './parse-model-config.ts';
+export { parseModelConfigJson } from './parse-model-config-json.ts';
 export { type PlacementRule, placementRule } from './placement-rule.ts';
 export { LOAD_FAILED, type ModelSource, type ReadModelOptions, readModel } from './read-model.ts';
 export { hasHashTag } from './redis-hash-tag.ts';

@@ -32,6 +32,7 @@ export const LIMITS = {
   cache_entry_bytes_max: 16_777_216,
   cache_insert_bytes_max: 67_108_864,
   kept_bytes_max: 1_073_741_824,
+  uploads_bytes_max: 2_147_483_648,
   config_bytes_max: 4_194_304,
   auto_complete_timeout_ms: 30_000,
   labels_bytes_max: 16_777_216,
@@ -109,6 +110,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   cache_entry_bytes_max: 'An answer that is kept in Redis by `--cache-config=redis`; a larger one is not kept.',
   cache_insert_bytes_max:
     'Bytes of answers that one process has on their way to be kept in Redis; what comes beyond is not kept.',
+  uploads_bytes_max:
+    'Bytes of files and configs that clients have sent in place of those of models and that are kept for these; more are refused with 503.',
   config_bytes_max: 'A `config.pbtxt`, or the config text of a message.',
   auto_complete_timeout_ms: 'How long a JavaScript model may take to complete its configuration, its import included.',
   labels_bytes_max: 'A labels file.',

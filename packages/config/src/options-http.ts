@@ -84,6 +84,14 @@ export const httpOptions = {
       description:
         'Bytes that the requests of this gateway and their answers may take together, from the first byte of a body to the last byte of its answer; a request beyond is refused with 503.',
     }),
+  allowCodeUpload: z
+    .boolean()
+    .default(false)
+    .register(flagMetas, {
+      ...ours,
+      description:
+        'Let any client load models from code that it sends (`file:` overrides of JavaScript and other code). Without it that takes the key of `--admin-key`, or, without a key, a server that listens on a loopback address only.',
+    }),
   allowClientShm: z
     .boolean()
     .default(true)

@@ -138,6 +138,7 @@ describe('forms of a flag', () => {
       malloc: 'default',
       maxBytesInFlight: 2_147_483_648,
       allowClientShm: true,
+      allowCodeUpload: false,
       allowMetrics: true,
       metricsAddress: '',
       metricsPort: 8002,

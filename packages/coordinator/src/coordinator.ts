@@ -1,5 +1,5 @@
 import { type ControlMode, DEFAULTS, type ModelRecord } from '@nereid/config';
-import { type ErrorInfo, errorInfo, NereidError, NOT_EXPLICIT, type ProcessId } from '@nereid/protocol';
+import { type ErrorInfo, errorInfo, NereidError, type ProcessId } from '@nereid/protocol';
 import type { ModelReader } from '@nereid/repository';
 import type { Clock, Log, Registry } from '@nereid/runtime';
 import {
@@ -15,6 +15,7 @@ import {
 import { createConditions } from './conditions.ts';
 import { type CoordinatorCounts, countRequests } from './coordinator-counts.ts';
 import { createCoordinatorPoll } from './coordinator-poll.ts';
+import { createDesiredModels } from './desired-models.ts';
 import type { EnsembleCallsParts } from './ensemble-calls.ts';
 import { createLeaseLook } from './lease-look.ts';
 import { drainQueues } from './model-queues.ts';
@@ -29,12 +30,14 @@ import { createStatisticsKeeper } from './statistics-keeper.ts';
 export interface CoordinatorOptions {
   /**
    * `none` loads every model at start; `poll` too, and follows what changes in the repositories; `explicit` loads only
-   * `loadModels` and what `loadModel` is called for.
+   * `loadModels` and what clients load.
    */
   readonly controlMode: ControlMode;
   /** For `poll`: seconds between two looks at the repositories; 0, the default, for none. */
   readonly repositoryPollSecs?: number;
-  /** For `explicit`: names, or `*` alone for all. */
+  /** As they were given: with these and the mode a coordinator joins only those that have the same. */
+  readonly repositories?: readonly string[];
+  /** For `explicit`, at the start of a cluster: names, or `*` alone for all. */
   readonly loadModels?: readonly string[];
   /** Models that load at the same time at start; 4 by default (`--model-load-thread-count`). */
   readonly modelLoadThreads?: number;
@@ -115,8 +118,10 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   const conditions = createConditions();
   const tellRepository = createRepositoryTell({ ...parts, controlMode: options.controlMode });
   const keeper = createStatisticsKeeper({ log, models, totals: parts.totals });
+  const { controlMode, repositories = [] } = options;
+  const desired = createDesiredModels(directory, { controlMode, repositories, namespacing: false });
   const look = createLeaseLook({ id, directory, look_ms: (parts.timing ?? timing()).lease_look_ms });
-  /** Named by the control mode at start. */
+  /** With `none`: what was there at the start. */
   let wanted: readonly string[] = [];
   let stopping = false;
   let stoppedUs = Number.POSITIVE_INFINITY;
@@ -124,6 +129,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   let start: 'taking' | 'taken' | 'telling' | 'told' = 'taking';
   let stopped: Promise<void> | undefined;
   let running: Running | undefined;
+  let unfollow = () => {};
 
   const poll =
     options.controlMode !== 'poll'
@@ -139,7 +145,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
           stopping: () => stopping,
         });
 
-  const startTicks = (times: Timing, { ticks, owner }: Running) => {
+  const startTicks = (times: Timing, { ticks, owner, changes }: Running) => {
     ticks.every(times.lease_look_ms, () => {
       owner.checkLeases();
       takeFree();
@@ -148,6 +154,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       void tellStarted();
       owner.workersChanged();
       owner.probe(times);
+      changes.converge();
     });
     ticks.every(times.repository_look_ms, () => void tellRepository());
     ticks.every(times.statistics_keep_ms, () => void keeper.keep());
@@ -157,21 +164,28 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     });
   };
 
-  const desired = () => {
-    const named = start === 'taking' ? wanted : (poll?.present() ?? wanted);
-    return wantedModels(options.controlMode, named, directory.records());
+  const isUnloaded = (name: string) => desired.current()?.get(name)?.unloaded === true;
+
+  /** Some coordinator is to own them; of those that were unloaded on purpose it shows that. */
+  const wantedNow = (): readonly string[] => {
+    const said = desired.current();
+    if (said === undefined) {
+      const named = start === 'taking' ? wanted : (poll?.present() ?? wanted);
+      return wantedModels(options.controlMode, named, directory.records());
+    }
+    return [...said.keys()].filter((name) => !isUnloaded(name) || directory.record(name) !== undefined);
   };
 
   /** The desired models that nobody owns or minds and that fall to this coordinator now. */
-  const freeModels = (owner: Owner): readonly string[] =>
+  const freeModels = ({ owner, changes }: Running): readonly string[] =>
     look.toTake(
-      desired().filter((name) => !owner.minds(name)),
+      wantedNow().filter((name) => !owner.minds(name) && !changes.isChanging(name)),
       clock.nowUs(),
     );
 
   const takeFree = () => {
     if (running === undefined || stopping) return;
-    for (const name of freeModels(running.owner)) {
+    for (const name of freeModels(running)) {
       const { owner } = running;
       owner.take(name, false).catch((error) => {
         if (waits(owner, name)) return;
@@ -179,6 +193,11 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
         else poll.failed(name, error);
       });
     }
+  };
+
+  const followDesired = () => {
+    running?.changes.converge();
+    takeFree();
   };
 
   /**
@@ -191,14 +210,9 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     return parts.timing !== undefined && others.some(goesOn);
   };
 
-  const ownerNow = (): Owner => {
+  const runningNow = (): Running => {
     if (running === undefined) throw new NereidError('UNAVAILABLE', 'the coordinator is not running');
-    return running.owner;
-  };
-
-  const explicitOwner = (): Owner => {
-    if (options.controlMode !== 'explicit') throw new NereidError(NOT_EXPLICIT.code, NOT_EXPLICIT.message);
-    return ownerNow();
+    return running;
   };
 
   /** The load is not over: with roles apart a worker may join that takes the model. */
@@ -206,11 +220,11 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
 
   /** Takes models side by side; each that fails is told and the others go on. */
   const takeAll = async (names: readonly string[]): Promise<LoadFailure[]> => {
-    const owner = ownerNow();
+    const { owner } = runningNow();
     const failures: LoadFailure[] = [];
     const takeOne = async (name: string) => {
       try {
-        await owner.take(name, true);
+        await owner.take(name, !isUnloaded(name));
       } catch (error) {
         // Another coordinator was faster.
         if (directory.owner(name) !== undefined && !owner.minds(name)) return;
@@ -259,6 +273,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
     deadline.cancel();
     conditions.abandon();
     ticks.close();
+    unfollow();
     unlink();
     metrics.close();
     await mailbox.close();
@@ -269,14 +284,16 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   return {
     async start() {
       running = openCoordinator(parts, {
-        ...{ models, conditions, keeper, handsOver, takeFree },
+        ...{ models, conditions, keeper, desired, handsOver, takeFree },
         stopping: () => stopping,
         stoppedUs: () => stoppedUs,
       });
       await directory.register({ id, role: 'coordinator', draining: false, starting: true });
       wanted = await (poll?.begin() ?? startupModels(options, parts.reader));
+      await desired.begin(wanted);
       await tellRepository();
-      const taken = takeAll(freeModels(running.owner));
+      const taken = takeAll(freeModels(running));
+      unfollow = desired.watch(followDesired);
       // It may have been stopped meanwhile.
       if (parts.timing !== undefined && !stopping) startTicks(parts.timing, running);
       if (poll !== undefined && !stopping) poll.start(running.ticks);
@@ -285,8 +302,11 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       await tellStarted();
       return failures;
     },
-    loadModel: async (name) => explicitOwner().load(name),
-    unloadModel: async (name) => explicitOwner().unload(name),
+    loadModel: async (name) => runningNow().changes.load(name, undefined),
+    async unloadModel(name) {
+      const { over } = await runningNow().changes.unload(name, false);
+      await over;
+    },
     tellRepository,
     stop(deadlineMs = DEFAULTS.exit_timeout_s * 1000) {
       stopped ??= shutDown(deadlineMs);

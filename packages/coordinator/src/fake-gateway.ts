@@ -2,6 +2,8 @@
 import type { ModelRecord } from '@nereid/config';
 import type {
   CarriedOutcome,
+  ChangedMessage,
+  ChangeMessage,
   CountedMessage,
   Epoch,
   ExplainedMessage,
@@ -30,6 +32,7 @@ export function fakeGateway(
   const counted: CountedMessage[] = [];
   const listed: ListedMessage[] = [];
   const explained: ExplainedMessage[] = [];
+  const changed: ChangedMessage[] = [];
   const running: RunningMessage[] = [];
   /** Ids of requests whose data a worker did not find. */
   const missing: string[] = [];
@@ -44,6 +47,7 @@ export function fakeGateway(
       else if (message.kind === 'counted') counted.push(message);
       else if (message.kind === 'listed') listed.push(message);
       else if (message.kind === 'explained') explained.push(message);
+      else if (message.kind === 'changed') changed.push(message);
       if (message.kind !== 'response') continue;
       answered.push(message.last ? message.id : `${message.id}/${message.chunk}`);
       outcomes.set(message.id, [...(outcomes.get(message.id) ?? []), message.outcome]);
@@ -56,6 +60,7 @@ export function fakeGateway(
     counted,
     listed,
     explained,
+    changed,
     running,
     answered,
     missing,
@@ -87,6 +92,24 @@ export function fakeGateway(
       const question = `${id}:c${++questions}`;
       mailbox.send(epoch.owner, { kind: 'count', model, epoch, id: question, versions });
       return question;
+    },
+    /** Asks for a load or an unload; its id. What comes of it comes into `changed`. */
+    change(
+      model: string,
+      action: ChangeMessage['action'],
+      more: Partial<ChangeMessage> = {},
+      to = directory.owner(model)?.owner ?? 'co-1',
+    ): string {
+      const message = {
+        kind: 'change',
+        model,
+        id: `${id}:m${++questions}`,
+        action,
+        override: '',
+        dependents: false,
+      } as const;
+      mailbox.send(to, { ...message, ...more });
+      return more.id ?? message.id;
     },
     /** Tells what it answered without the owner, and looked for in vain; no answer comes. */
     cached(model: string, version: string, hits: number, misses: number) {

@@ -1,7 +1,6 @@
-import { createLocalDirectory } from '@nereid/transport';
+import { createLocalDirectory, firstRanked } from '@nereid/transport';
 import { describe, expect, test } from 'vitest';
 import { createLeaseLook, leaseStep } from './lease-look.ts';
-import { firstRanked } from './rendezvous.ts';
 
 describe('rendezvous hashing', () => {
   const ids = ['co-1', 'co-2', 'co-3', 'co-4'];

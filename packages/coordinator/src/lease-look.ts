@@ -1,6 +1,5 @@
 import type { ProcessId } from '@nereid/protocol';
-import type { Directory } from '@nereid/transport';
-import { firstRanked } from './rendezvous.ts';
+import { type Directory, firstRanked } from '@nereid/transport';
 
 export interface LeaseSight {
   /** This coordinator. */

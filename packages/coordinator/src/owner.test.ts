@@ -307,6 +307,7 @@ describe('unloading', () => {
       () => 'unloaded',
       (error) => `${error.code}: ${error.message}`,
     );
+    await settle();
     await cluster.pass(29_999);
     expect(await Promise.race([unloaded, 'waits'])).toBe('waits');
     await cluster.pass(1);

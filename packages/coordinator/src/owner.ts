@@ -7,6 +7,8 @@ import {
   type ProcessId,
   type RefusedMessage,
   STOPPING,
+  stillUnloading,
+  thrownError,
 } from '@nereid/protocol';
 import type { ModelReader } from '@nereid/repository';
 import type { AtMost, Clock, Log } from '@nereid/runtime';
@@ -21,7 +23,6 @@ import { createModelLoads } from './model-loads.ts';
 import { abandonQueues, closeQueues, type ModelQueuesParts, type QueueLimits } from './model-queues.ts';
 import { createModelWorkers } from './model-workers.ts';
 import { allVersions, hasQueues, modelRecord, type OwnedModel, unloadSettled } from './owned-model.ts';
-import { stillUnloading } from './request-error.ts';
 import { createRetiringLoads } from './retiring-loads.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
 import type { StatisticsMetrics } from './statistics-metrics.ts';
@@ -54,6 +55,8 @@ export interface OwnerParts
   readonly taken: (name: string) => void;
   /** Models are loaded when somebody asks for them, or for an ensemble of them. */
   readonly loadsOnDemand: boolean;
+  /** An ensemble that is loaded has this model loaded too. */
+  readonly implied: (name: string) => void;
   /** Bounds how many models are read and loaded at a time, of those that nobody waits for. */
   readonly limitLoads: AtMost;
 }
@@ -232,6 +235,7 @@ export function createOwner(parts: OwnerParts): Owner {
     throwIfStopping,
     throwIfLost,
     loadModel(name) {
+      parts.implied(name);
       // What does not load, the ensemble tells of.
       if (!turns.busy(name)) loadWithModels(name).catch(() => {});
     },
@@ -266,7 +270,7 @@ export function createOwner(parts: OwnerParts): Owner {
         else if (model.awaitsModels) await loads.giveUp(model);
       });
       // Triton does not wait at all; what was accepted ends in any case.
-      return inTime(clock, limits.unload_wait_ms, over, () => stillUnloading(name, limits.unload_wait_ms));
+      return inTime(clock, limits.unload_wait_ms, over, () => thrownError(stillUnloading(name, limits.unload_wait_ms)));
     },
 
     take: (name, anew) =>

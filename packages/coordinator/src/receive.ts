@@ -5,6 +5,7 @@ import { answerCount, type CountParts } from './count-answer.ts';
 import type { Intake } from './intake.ts';
 import type { JobIntake } from './job-intake.ts';
 import { liveRuns } from './live-runs.ts';
+import type { ModelChanges } from './model-changes.ts';
 import { countCached } from './model-statistics.ts';
 import { allVersions, type OwnedModel, type OwnedVersion } from './owned-model.ts';
 import type { Owner } from './owner.ts';
@@ -19,6 +20,7 @@ export interface Receivers extends CountParts {
   readonly notes: RunNotes;
   readonly intake: Intake;
   readonly owner: Owner;
+  readonly changes: Pick<ModelChanges, 'take'>;
   readonly jobs: JobIntake | undefined;
   readonly passOn: PassOn;
 }
@@ -68,6 +70,9 @@ export function receive(receivers: Receivers, message: Message): void {
     case 'list':
     case 'evict':
       answerSequences(receivers, message);
+      break;
+    case 'change':
+      receivers.changes.take(message);
       break;
     case 'explain':
       mailbox.send(senderOf(message.id), receivers.notes.tell(message, liveRuns(models)));

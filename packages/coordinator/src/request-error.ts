@@ -1,4 +1,4 @@
-import { type ErrorInfo, NereidError } from '@nereid/protocol';
+import type { ErrorInfo } from '@nereid/protocol';
 
 /** Of the owner alone. */
 export const INSTANCE_LOST: ErrorInfo = {
@@ -11,9 +11,3 @@ export const RUN_LOST: ErrorInfo = {
   code: 'UNAVAILABLE',
   message: 'the request ended between its runs: its instance was lost, or its sequence was evicted; try again later',
 };
-
-/** To the caller of an unload that takes longer than `ms`. */
-export function stillUnloading(name: string, ms: number): NereidError {
-  const text = `model '${name}' still has requests after ${ms / 1000} s: it is unloaded once they have ended`;
-  return new NereidError('UNAVAILABLE', text);
-}

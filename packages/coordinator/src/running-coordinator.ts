@@ -1,12 +1,14 @@
-import { DEFAULTS, LIMITS } from '@nereid/config';
-import { createAtMost } from '@nereid/runtime';
+import { DEFAULTS, type DesiredModel, LIMITS } from '@nereid/config';
+import { createAtMost, type Log } from '@nereid/runtime';
 import type { Mailbox } from '@nereid/transport';
 import { type BulkRuns, openBulkRuns } from './bulk-runs.ts';
 import type { Conditions } from './conditions.ts';
 import type { CoordinatorParts } from './coordinator.ts';
+import type { DesiredModels } from './desired-models.ts';
 import { createEnsembleCalls, type EnsembleCalls } from './ensemble-calls.ts';
 import { createIntake, type Intake } from './intake.ts';
 import { createJobIntake, type JobIntake } from './job-intake.ts';
+import { createModelChanges, type ModelChanges } from './model-changes.ts';
 import { hasSince, type OwnedModel } from './owned-model.ts';
 import { createOwner, type Owner } from './owner.ts';
 import { createPassOn } from './pass-on.ts';
@@ -25,6 +27,7 @@ export interface Running {
   readonly bulk: BulkRuns | undefined;
   readonly ensembleCalls: EnsembleCalls;
   readonly owner: Owner;
+  readonly changes: ModelChanges;
   readonly ticks: Ticks;
   /** Hears no more of directory and transport. */
   readonly unlink: () => void;
@@ -35,6 +38,7 @@ export interface CoordinatorState {
   readonly models: Map<string, OwnedModel>;
   readonly conditions: Conditions;
   readonly keeper: StatisticsKeeper;
+  readonly desired: DesiredModels;
   readonly stopping: () => boolean;
   /** Since when; never, while it is not. */
   readonly stoppedUs: () => number;
@@ -102,6 +106,7 @@ export function openCoordinator(parts: CoordinatorParts, state: CoordinatorState
     jobs,
     taken: intake.taken,
     loadsOnDemand: options.controlMode === 'explicit',
+    implied: (name) => imply(state.desired, name, log),
     notes,
     limitLoads: createAtMost(options.modelLoadThreads ?? DEFAULTS.model_load_threads),
     limits: {
@@ -111,6 +116,13 @@ export function openCoordinator(parts: CoordinatorParts, state: CoordinatorState
       unload_wait_ms: LIMITS.unload_wait_ms,
       takeover_wait_ms: options.takeoverWaitMs ?? TAKEOVER_WAIT_MS,
     },
+  });
+  const changes = createModelChanges({
+    ...{ id, log, mailbox, directory, owner, models, conditions, stopping },
+    desired: state.desired,
+    explicit: options.controlMode === 'explicit',
+    apart: parts.timing !== undefined,
+    signature: async (name) => (await parts.reader.list()).find((model) => model.name === name)?.signature ?? '',
   });
   const unwatch = directory.watch((change) => {
     if (change.type === 'process') owner.workersChanged();
@@ -140,9 +152,20 @@ export function openCoordinator(parts: CoordinatorParts, state: CoordinatorState
     hasAll: () => !stopping() && clock.nowUs() >= hasAllUs,
     intake,
     owner,
+    changes,
     jobs,
     passOn,
   };
   const bulk = openBulkRuns(parts, models, stopping);
-  return { mailbox, metrics, intake, jobs, bulk, ensembleCalls, owner, ticks: createTicks(clock), unlink };
+  return { mailbox, metrics, intake, jobs, bulk, ensembleCalls, owner, changes, ticks: createTicks(clock), unlink };
+}
+
+/** An ensemble's model is wanted as long as nobody unloads it, and is lost without that where its owner dies. */
+function imply(desired: DesiredModels, name: string, log: Log): void {
+  const isWanted = (entry: DesiredModel | undefined) => entry !== undefined && entry.unloaded !== true;
+  if (desired.current() === undefined || isWanted(desired.current()?.get(name))) return;
+  const add = desired.change((all) => {
+    if (!isWanted(all.get(name))) all.set(name, { implicit: true });
+  });
+  add.catch((error) => log.warn({ err: error, model: name }, 'not noted as wanted by an ensemble'));
 }

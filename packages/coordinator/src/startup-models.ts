@@ -22,16 +22,15 @@ export async function startupModels(
 }
 
 /**
- * Names of the models that some coordinator is to own: those named by the control mode and, with `explicit`, what any
- * coordinator was told to load since. Their records say so. With `poll` these are models that went from the repository
- * while they had no owner: whoever takes them unloads them.
+ * Names of the models that some coordinator is to own where the control mode names them. With `poll` these are also
+ * models that went from the repository while they had no owner: whoever takes them unloads them.
  */
 export function wantedModels(
   mode: ControlMode,
   named: readonly string[],
   records: readonly ModelRecord[],
 ): readonly string[] {
-  if (mode === 'none') return named;
+  if (mode !== 'poll') return named;
   return [...new Set([...named, ...records.filter(isWanted).map(({ name }) => name)])];
 }
 

@@ -23,6 +23,7 @@ import {
 import type { Clock, Log, Timer } from '@nereid/runtime';
 import type { Directory, Timing, Transport } from '@nereid/transport';
 import { createExplain, type Explain } from './explain.ts';
+import { createModelChanges, type ModelChanges } from './model-changes.ts';
 import { createOwnerQuestions } from './owner-questions.ts';
 import { createSequences, type Sequences } from './sequences.ts';
 import { createStatistics, type Statistics } from './statistics.ts';
@@ -90,6 +91,8 @@ export interface Gateway {
   refused(mark: CallMark, request: UnreadRequest, error: ErrorInfo): void;
   /** Tells the model's owner, if there is one, that the job is cancelled. */
   cancelJob(model: string, id: string): void;
+  /** Loads and unloads models. */
+  readonly changes: Pick<ModelChanges, 'load' | 'unload'>;
   readonly statistics: Statistics;
   readonly sequences: Sequences;
   readonly explain: Explain;
@@ -127,6 +130,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   });
   const { models } = caller;
   const questions = createOwnerQuestions({ id, clock, mailbox, directory, models });
+  const changes = createModelChanges({ id, clock, mailbox, directory, wait_ms: caller.times.ownerless_wait_ms });
   const asking = { clock, directory, models, questions, wait_ms: caller.times.ownerless_wait_ms };
   const statistics = createStatistics({ ...asking, tell: caller.tell });
   const sequences = createSequences(asking);
@@ -156,11 +160,14 @@ export function createGateway(options: GatewayOptions): Gateway {
         log.trace({ id: message.id }, 'answer without a waiter');
         break;
       case 'stale':
-        if (!questions.stale(message)) caller.take(message);
+        if (!questions.stale(message) && !changes.stale(message)) caller.take(message);
         break;
       case 'counted':
       case 'listed':
         questions.answered(message);
+        break;
+      case 'changed':
+        changes.changed(message);
         break;
       case 'explained':
         explain.answered(message);
@@ -200,6 +207,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     closed = true;
     caller.close(STOPPED);
     questions.close();
+    changes.close();
     explain.close();
     await mailbox.close();
     await tell(() => directory.leave(id));
@@ -232,6 +240,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       const owner = closed ? undefined : directory.owner(model)?.owner;
       if (owner !== undefined) mailbox.send(owner, { kind: 'cancel_job', model, id });
     },
+    changes,
     statistics,
     sequences,
     explain,

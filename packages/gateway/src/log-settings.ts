@@ -1,6 +1,7 @@
 import type { Log, LogControl, LogSettings } from '@nereid/runtime';
+import { changeValue, type SharedValues } from '@nereid/transport';
 import { type Result, resultOf } from './result.ts';
-import { changeValue, type SharedValues, valueMembers } from './shared-value.ts';
+import { valueMembers } from './shared-value.ts';
 
 /** The name under which the cluster shares what was changed of them. */
 const LOG_VALUE = 'log-settings';

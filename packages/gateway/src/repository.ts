@@ -1,6 +1,9 @@
 import { decodeRepositoryList, type ModelRecord, REPOSITORY_VALUE, type RepositoryList } from '@nereid/config';
-import { type ErrorInfo, NereidError, NOT_EXPLICIT } from '@nereid/protocol';
-import type { Directory } from '@nereid/transport';
+import { type ErrorInfo, NereidError, NOT_EXPLICIT, thrownError } from '@nereid/protocol';
+import type { Directory, Uploads } from '@nereid/transport';
+import type { CodeUploader, CodeUploadRules } from './code-upload.ts';
+import { checkOverride, type LoadParameter, loadOverride, putOverride } from './load-override.ts';
+import type { ModelChanges } from './model-changes.ts';
 import { type Result, resultOf } from './result.ts';
 
 /** A model version, or with its name alone a folder whose model was never loaded. */
@@ -12,12 +15,6 @@ export interface IndexEntry {
   readonly reason?: string;
 }
 
-/** What a load may be given: `config` as text, `file:<path>` as bytes. */
-export interface LoadParameter {
-  readonly name: string;
-  readonly value: string | Uint8Array;
-}
-
 /** The model repository as clients see it (Triton's docs/protocol/extension_model_repository.md). */
 export interface Repository {
   /**
@@ -25,16 +22,22 @@ export interface Repository {
    * only versions that are ready. UNAVAILABLE while no coordinator has told what is there.
    */
   index(readyOnly: boolean): Promise<Result<readonly IndexEntry[]>>;
-  /** Refused: INVALID_ARG for a wrong parameter, UNAVAILABLE where the control mode is not explicit, else UNSUPPORTED. */
-  load(model: string, parameters: readonly LoadParameter[]): ErrorInfo;
-  /** Refused: UNAVAILABLE where the control mode is not explicit, else UNSUPPORTED. */
-  unload(model: string): ErrorInfo;
+  /**
+   * Resolves once the model is ready, or with why not: INVALID_ARG for a wrong parameter, UNAVAILABLE where the control
+   * mode is not explicit.
+   */
+  load(model: string, parameters: readonly LoadParameter[], caller: CodeUploader): Promise<Result<undefined>>;
+  /** Resolves once it takes no new request; also where there is no such model. UNAVAILABLE where the control mode is not explicit. */
+  unload(model: string, dependents: boolean): Promise<Result<undefined>>;
 }
 
 export interface RepositoryParts {
   readonly directory: Pick<Directory<ModelRecord>, 'value' | 'record'>;
   /** Has the coordinator of this process look at its repositories now; absent where it is another process. */
   readonly refresh?: (() => Promise<void>) | undefined;
+  readonly changes: Pick<ModelChanges, 'load' | 'unload'>;
+  readonly uploads: Uploads;
+  readonly codeRules: CodeUploadRules;
 }
 
 /** Of requests that name a repository (http_server.cc). */
@@ -49,9 +52,8 @@ const NOT_TOLD: ErrorInfo = {
   message: 'no coordinator has told yet what the model repository holds; try again in a few seconds',
 };
 
-const FILE_PREFIX = 'file:';
-
-export function createRepository({ directory, refresh }: RepositoryParts): Repository {
+export function createRepository(parts: RepositoryParts): Repository {
+  const { directory, refresh, changes, uploads, codeRules } = parts;
   let read: { readonly text: string; readonly list: RepositoryList | undefined } | undefined;
 
   const list = (): RepositoryList | undefined => {
@@ -70,10 +72,10 @@ export function createRepository({ directory, refresh }: RepositoryParts): Repos
       .map(({ version, state, reason }) => ({ name, version, state, ...(reason === '' ? {} : { reason }) }));
   };
 
-  const refusal = (what: string): ErrorInfo => {
+  const throwUnlessExplicit = () => {
     const mode = list()?.controlMode;
-    if (mode === undefined) return NOT_TOLD;
-    return mode === 'explicit' ? { code: 'UNSUPPORTED', message: what } : NOT_EXPLICIT;
+    const error = mode === undefined ? NOT_TOLD : NOT_EXPLICIT;
+    if (mode !== 'explicit') throw new NereidError(error.code, error.message);
   };
 
   return {
@@ -86,21 +88,36 @@ export function createRepository({ directory, refresh }: RepositoryParts): Repos
           conflict === null ? entriesOf(name, readyOnly) : [{ name, state: 'UNAVAILABLE', reason: conflict }],
         );
       }),
-    load(model, parameters) {
-      const unknown = parameters.find(({ name }) => name !== 'config' && !isFileParameter(name));
-      if (unknown !== undefined) {
-        const field = `parameters.${unknown.name}`;
-        return { code: 'INVALID_ARG', message: `unrecognized load parameter '${unknown.name}'.`, field };
-      }
-      return refusal(
-        `this version does not load models over the network: name '${model}' by --load-model at the coordinator's start`,
-      );
-    },
-    unload: (model) => refusal(`this version does not unload models over the network, so '${model}' stays loaded`),
+    load: (model, parameters, caller) =>
+      resultOf(async () => {
+        const override = loadOverride(parameters);
+        throwUnlessExplicit();
+        checkName(model);
+        checkOverride(model, override, codeRules, caller);
+        const put = await putOverride(uploads, override);
+        try {
+          throwFor(await changes.load(model, put.text));
+        } finally {
+          await put.done();
+        }
+        return undefined;
+      }),
+    unload: (model, dependents) =>
+      resultOf(async () => {
+        throwUnlessExplicit();
+        throwFor(await changes.unload(model, dependents));
+        return undefined;
+      }),
   };
 }
 
-/** True of parameters that are files, whose values are bytes. */
-export function isFileParameter(name: string): boolean {
-  return name.startsWith(FILE_PREFIX);
+function throwFor(error: ErrorInfo | undefined): void {
+  if (error !== undefined) throw thrownError(error);
+}
+
+/** A name that leads elsewhere is no folder of a repository. */
+function checkName(model: string): void {
+  if (model !== '' && model !== '.' && model !== '..' && !/[/\\\0]/.test(model)) return;
+  const message = `failed to load '${model}': a model's name is that of a folder, without '/'`;
+  throw new NereidError('INVALID_ARG', message, { field: 'model_name' });
 }

@@ -56,6 +56,14 @@ export function parseRestricted(entries: readonly string[], flag = 'http-restric
   return { ok: true, value: apis };
 }
 
+/** Of `--admin-key`; in gRPC metadata as well. */
+export const ADMIN_KEY_HEADER = 'Nereid-Admin-Key';
+
+/** What admin calls must bring; undefined where only callers on this machine may make them. */
+export function adminKey(value: string | undefined): RestrictedKey | undefined {
+  return value === undefined || value === '' ? undefined : restrictedKey(ADMIN_KEY_HEADER, value);
+}
+
 export function restrictedKey(name: string, value: string): RestrictedKey {
   return { name, digest: digestOf(Buffer.from(value)) };
 }

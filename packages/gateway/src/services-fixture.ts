@@ -1,7 +1,7 @@
 /** The services over a directory; only tests import this. */
-import { type ModelRecord, NO_TRACES, type TraceConfig } from '@nereid/config';
+import { LIMITS, type ModelRecord, NO_TRACES, type TraceConfig } from '@nereid/config';
 import { createLog, type LogControl, virtualClock } from '@nereid/runtime';
-import type { Directory } from '@nereid/transport';
+import { createLocalUploads, type Directory } from '@nereid/transport';
 import { createLogSettings } from './log-settings.ts';
 import { createRepository } from './repository.ts';
 import type { Services } from './services.ts';
@@ -15,7 +15,12 @@ const CONTROL: LogControl = {
 
 export function servicesFixture(directory: Directory<ModelRecord>, start: TraceConfig = NO_TRACES): Services {
   return {
-    repository: createRepository({ directory }),
+    repository: createRepository({
+      directory,
+      changes: { load: async () => undefined, unload: async () => undefined },
+      uploads: createLocalUploads(LIMITS),
+      codeRules: { allowed: false, key: undefined },
+    }),
     logSettings: createLogSettings({ values: directory, control: CONTROL }),
     traceSettings: createTraceSettings({
       values: directory,

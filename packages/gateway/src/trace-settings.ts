@@ -1,9 +1,9 @@
 import type { TraceConfig } from '@nereid/config';
 import { type ErrorInfo, NereidError } from '@nereid/protocol';
 import type { Clock, Log, Timer } from '@nereid/runtime';
+import { changeValue, type SharedValues } from '@nereid/transport';
 import type { Gateway } from './gateway.ts';
 import { type Result, resultOf } from './result.ts';
-import { changeValue, type SharedValues } from './shared-value.ts';
 import {
   changedScopes,
   decodeScopes,

@@ -168,6 +168,8 @@ export { ownText } from './own-text.ts';
 export { type GrpcRequestLimits, RESPONSES_COUNTED_MAX, type RequestLimits, WALL_MS_MAX } from './protocol-limits.ts';
 export type {
   CancelJobMessage,
+  ChangedMessage,
+  ChangeMessage,
   CountedMessage,
   CountMessage,
   EvictMessage,
@@ -213,6 +215,7 @@ export {
   sequenceNeedsStart,
   sequenceOneRow,
   stepGap,
+  stillUnloading,
   versionNotFound,
   versionNotReady,
   withRequestId,

@@ -8,6 +8,7 @@ import type { Parameters } from './infer.ts';
 import { KEPT_ACTIONS } from './kept-messages.ts';
 import { ENTRY_RESULTS, type Message, type MessageKind, OTHER_RESPONSES } from './message.ts';
 import { decodeMessage, encodeMessage, FRAME_VERSION } from './message-codec.ts';
+import { MODEL_ACTIONS } from './question-messages.ts';
 import type { Tensor } from './tensor.ts';
 
 const name = fc.string({ unit: 'grapheme', maxLength: 12 });
@@ -335,6 +336,22 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
   list: fc.record({ kind: fc.constant('list' as const), ...addressed, id: name, after: text, limit: fc.nat() }),
   evict: fc.record({ kind: fc.constant('evict' as const), ...addressed, id: name, session: text }),
   cancel_job: fc.record({ kind: fc.constant('cancel_job' as const), model: name, id: text }),
+  change: fc.record({
+    kind: fc.constant('change' as const),
+    model: name,
+    id: text,
+    action: fc.constantFrom(...MODEL_ACTIONS),
+    override: text,
+    dependents: fc.boolean(),
+  }),
+  changed: fc.record({
+    kind: fc.constant('changed' as const),
+    model: name,
+    id: text,
+    over: fc.boolean(),
+    error: fc.option(error),
+    contentHash: text,
+  }),
   cached: fc.record({
     kind: fc.constant('cached' as const),
     ...addressed,

@@ -53,6 +53,8 @@ const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
   explain: 24,
   explained: 25,
   cancel_job: 26,
+  change: 27,
+  changed: 28,
 };
 const KINDS = new Map(Object.entries(KIND_NUMBERS).map(([kind, number]) => [number, kind as MessageKind]));
 

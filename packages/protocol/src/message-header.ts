@@ -13,8 +13,9 @@ import {
   type CarriedTensor,
 } from './blob.ts';
 import type { CachedTime } from './cached-message.ts';
+import { readChange, readChanged } from './change-header.ts';
 import { isDatatype } from './datatype.ts';
-import { ERROR_TABLE, type ErrorCode, type ErrorInfo } from './error.ts';
+import { readError } from './error-frame.ts';
 import { readExplain, readExplained } from './explained-header.ts';
 import { frameError, takeBytes } from './frame-body.ts';
 import {
@@ -103,16 +104,6 @@ const readTensor: FrameReader<CarriedTensor> = (value, body) => {
 };
 
 const epoch = record<Epoch>({ number: integer, owner: text });
-
-const readError: FrameReader<ErrorInfo> = (value, body) => {
-  const { code, message, field, reason } = record<Record<'code' | 'message' | 'field' | 'reason', unknown>>({
-    code: oneOf(Object.keys(ERROR_TABLE)),
-    message: text,
-    field: (member) => (member === undefined ? undefined : text(member, body)),
-    reason: (member) => (member === undefined ? undefined : text(member, body)),
-  })(value, body) as { code: ErrorCode; message: string; field?: string; reason?: string };
-  return { code, message, ...(field === undefined ? {} : { field }), ...(reason === undefined ? {} : { reason }) };
-};
 
 const correlationId: FrameReader<bigint | string> = (value, body) =>
   typeof value === 'string' ? value : long(value, body);
@@ -392,6 +383,8 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     replyTo: text,
   }),
   put: record({ kind: kindOf('put'), model: text, id: text, tensors: list(putTensor) }),
+  change: readChange,
+  changed: readChanged,
   explain: readExplain,
   explained: readExplained,
 };

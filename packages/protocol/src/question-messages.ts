@@ -1,4 +1,5 @@
 /** What gateways ask owners of models beside requests, and what these tell them. */
+import type { ErrorInfo } from './error.ts';
 import type { ExplainedMessage, ExplainMessage } from './explained.ts';
 import type { ListedSequence } from './listed-sequence.ts';
 import type { ModelMessage } from './message.ts';
@@ -11,6 +12,8 @@ export type QuestionMessage =
   | EvictMessage
   | CancelJobMessage
   | ListedMessage
+  | ChangeMessage
+  | ChangedMessage
   | ExplainMessage
   | ExplainedMessage;
 
@@ -68,4 +71,35 @@ export interface CancelJobMessage {
   readonly model: string;
   /** BullMQ's. */
   readonly id: string;
+}
+
+/** What may be done with a model. */
+export const MODEL_ACTIONS = ['load', 'unload'] as const;
+
+/**
+ * gateway → owner, or the coordinator that the model falls to: load or unload it. Sent again, to whoever it is then, until
+ * `changed` says that it is over.
+ */
+export interface ChangeMessage {
+  readonly kind: 'change';
+  readonly model: string;
+  /** `{gateway id}:m{n}`, of all its copies. */
+  readonly id: string;
+  readonly action: (typeof MODEL_ACTIONS)[number];
+  /** What a load takes in place of the repository's files, as config's override-ref has it; '' for nothing. */
+  readonly override: string;
+  /** An unload takes the models of an ensemble along that nothing else wants. */
+  readonly dependents: boolean;
+}
+
+/** coordinator → gateway: answers `change`, once it has heard it and once it is over. */
+export interface ChangedMessage {
+  readonly kind: 'changed';
+  readonly model: string;
+  readonly id: string;
+  readonly over: boolean;
+  /** Why it could not be done. */
+  readonly error: ErrorInfo | null;
+  /** Of a load that is over what is served, as the model's record has it; else ''. */
+  readonly contentHash: string;
 }

@@ -36,6 +36,12 @@ export const ANSWER_REFUSED: ErrorInfo = {
     '(blob_bytes_max and mailbox_bytes_max in docs/limits.md)',
 };
 
+/** To the caller of an unload that takes longer than `ms`; it goes on. */
+export function stillUnloading(model: string, ms: number): ErrorInfo {
+  const message = `model '${model}' still has requests after ${ms / 1000} s: it is unloaded once they have ended`;
+  return { code: 'UNAVAILABLE', message };
+}
+
 export function modelNotFound(model: string): ErrorInfo {
   return unknownModel(`'${model}' is not found`);
 }

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ModelRecord } from '@nereid/config';
 import type { Coordinator, LoadFailure } from '@nereid/coordinator';
-import type { Gateway } from '@nereid/gateway';
+import type { Gateway, Services } from '@nereid/gateway';
 import {
   type InferInput,
   type InferResult,
@@ -12,6 +12,7 @@ import {
   type VersionStatistics,
 } from '@nereid/protocol';
 import type { Worker } from '@nereid/worker';
+import { loadModel, type ModelOverride, unloadModel } from './change-models.ts';
 import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
 import { addDoorState } from './door-state.ts';
@@ -57,8 +58,11 @@ export interface Server {
    * and `stream_unread` where it came faster than it was read.
    */
   inferStream(input: InferInput, options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<InferResult>;
-  /** Only with `modelControlMode: 'explicit'`. Resolves when ready; throws why not. */
-  loadModel(name: string): Promise<ModelRecord>;
+  /**
+   * Only with `modelControlMode: 'explicit'`. Resolves when ready; throws why not. With `config` and `files` these are
+   * what is loaded, in place of the repository's: code among them is taken, since the caller runs here anyway.
+   */
+  loadModel(name: string, override?: ModelOverride): Promise<ModelRecord>;
   /**
    * Only with `explicit`. Resolves when gone; also for a model that is not loaded. Throws UNAVAILABLE where
    * requests keep it for longer than LIMITS.unload_wait_ms: it goes once they have ended.
@@ -134,7 +138,7 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
     workerFigures(worker),
   ]);
   const loadFailures = await loadAtStart(coordinator, options.exitOnError ?? true);
-  const services = newServices(shared, options, traces, coordinator.tellRepository);
+  const services = newServices(shared, options, gateway, traces, coordinator.tellRepository);
   const grpc = await addGrpc(parts, options, gateway, services, doors);
   const http = await addHttp(parts, options, gateway, services, jobs, doors);
   const urls = await openUrls({ http, grpc, metrics, redis: connector?.url ?? jobs.queues?.url });
@@ -149,7 +153,7 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
     await nextTurn();
     return parts.stop(limits);
   };
-  return { urls, loadFailures, stop, ...callsTo({ parts, gateway, coordinator, worker }) };
+  return { urls, loadFailures, stop, ...callsTo({ parts, gateway, coordinator, worker, services }) };
 }
 
 interface Started {
@@ -157,10 +161,17 @@ interface Started {
   readonly gateway: Gateway;
   readonly coordinator: Coordinator;
   readonly worker: Worker;
+  readonly services: Services;
 }
 
 /** The server's calls, each handed to the part that knows. */
-function callsTo({ parts, gateway, coordinator, worker }: Started): Omit<Server, 'urls' | 'loadFailures' | 'stop'> {
+function callsTo({
+  parts,
+  gateway,
+  coordinator,
+  worker,
+  services,
+}: Started): Omit<Server, 'urls' | 'loadFailures' | 'stop'> {
   return {
     async infer(input, { signal } = {}) {
       const outcome = await gateway.infer(inferRequest(input), checkedSignal(signal));
@@ -168,8 +179,8 @@ function callsTo({ parts, gateway, coordinator, worker }: Started): Omit<Server,
       throw thrownError(outcome.error);
     },
     inferStream: (input, { signal } = {}) => results(gateway.inferStream(inferRequest(input), checkedSignal(signal))),
-    loadModel: (name) => coordinator.loadModel(name),
-    unloadModel: (name) => coordinator.unloadModel(name),
+    loadModel: (name, override) => loadModel(services.repository, parts, name, override),
+    unloadModel: (name) => unloadModel(services.repository, parts, name),
     models: parts.models,
     async statistics(name = '', version = '') {
       const answer = await gateway.statistics.of(checkedText(name, 'name'), checkedText(version, 'version'));

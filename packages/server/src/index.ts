@@ -20,6 +20,7 @@ export {
   type VersionStatistics,
 } from '@nereid/protocol';
 export type { LogControl, LogSettings } from '@nereid/runtime';
+export type { ModelOverride } from './change-models.ts';
 export { createServer, type Server, type ServerCounts } from './create-server.ts';
 export type { ProcessUrls } from './process-urls.ts';
 export type {

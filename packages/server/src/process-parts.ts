@@ -1,5 +1,5 @@
 import type { ResponseStore } from '@nereid/caller';
-import { DEFAULTS, type ModelRecord } from '@nereid/config';
+import { DEFAULTS, LIMITS, type ModelRecord } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
 import {
   type Clock,
@@ -11,7 +11,7 @@ import {
   type Registry,
   systemClock,
 } from '@nereid/runtime';
-import { type RedisConnector, timing } from '@nereid/transport';
+import { createLocalUploads, createRedisUploads, type RedisConnector, timing } from '@nereid/transport';
 import { openLocalLane, openRedisLane, REDIS_UNUSABLE } from './lane.ts';
 import { openResponses } from './open-responses.ts';
 import { openPrivateRedis } from './private-redis.ts';
@@ -68,6 +68,12 @@ async function processParts(name: string, options: ServerOptions, lifecycle: Lif
     (opened) => opened.close(),
   );
   followSettings(lane.directory, options, log);
+  const { connector } = lane;
+  const prefix = redis?.prefix ?? DEFAULTS.redis_prefix;
+  const uploads =
+    connector === undefined
+      ? createLocalUploads(LIMITS)
+      : createRedisUploads({ connector, prefix, clock, limits: LIMITS });
   const responses = await addResponses(options, lane.connector, { clock, log, name, lifecycle, redis });
   let untilUs: number | undefined;
   return {
@@ -76,6 +82,7 @@ async function processParts(name: string, options: ServerOptions, lifecycle: Lif
       log,
       transport: lane.transport,
       directory: lane.directory,
+      uploads,
       ...(responses === undefined ? {} : { responses }),
       ...(times === undefined ? {} : { timing: times }),
     },

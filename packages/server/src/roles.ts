@@ -44,6 +44,7 @@ import {
   type Timing,
   type Transport,
   timing,
+  type Uploads,
 } from '@nereid/transport';
 import { createWorker, hostLaunches, type RateLimitOptions, tryCommand, type Worker } from '@nereid/worker';
 import type { DoorState } from './door-state.ts';
@@ -62,6 +63,8 @@ export interface Shared {
   readonly log: Log;
   readonly transport: Transport;
   readonly directory: Directory<ModelRecord>;
+  /** What clients send in place of models' files. */
+  readonly uploads: Uploads;
   /** Where answers of models that allow it are kept; absent where none are. */
   readonly responses?: ResponseStore;
   /** Absent where all roles are in this process and no message is ever lost. */
@@ -183,6 +186,7 @@ export function addCoordinator(
       options: {
         controlMode: options.modelControlMode ?? 'none',
         repositoryPollSecs: options.repositoryPollSecs ?? REPOSITORY_POLL_SECS,
+        repositories: options.modelRepositories,
         rateLimit: options.rateLimit === 'execution_count',
         responseCache: options.cache !== undefined,
         ...(options.loadModels === undefined ? {} : { loadModels: options.loadModels }),

@@ -141,6 +141,8 @@ export interface ServerOptions {
   readonly maxBytesInFlight?: number;
   /** With true (the default) clients may register shared memory. */
   readonly allowClientShm?: boolean;
+  /** With true any client may load models from code that it sends; false by default. */
+  readonly allowCodeUpload?: boolean;
   /** Webhooks of jobs; refused, and not sent, without secrets. */
   readonly webhooks?: WebhookOptions;
   /** No HTTP listener without it. */

@@ -1,10 +1,13 @@
 /** What the doors serve beside models, made for the process that has them. */
 import { type ModelRecord, NO_TRACES } from '@nereid/config';
 import {
+  adminKey,
   createLogSettings,
   createRepository,
   createTraceSettings,
   followLogSettings,
+  type Gateway,
+  type Repository,
   type Services,
   type TraceSettings,
 } from '@nereid/gateway';
@@ -28,13 +31,20 @@ export function addTraceSettings(
 
 /** `tellRepository`: of the coordinator, where it is in this process. */
 export function newServices(
-  { directory, log }: Shared,
+  { directory, log, uploads }: Shared,
   options: ServerOptions,
+  { changes }: Gateway,
   traceSettings: TraceSettings,
   tellRepository?: () => Promise<void>,
 ): Services {
   return {
-    repository: createRepository({ directory, refresh: tellRepository }),
+    repository: withoutOverrides(
+      createRepository({
+        ...{ directory, changes, uploads },
+        refresh: tellRepository,
+        codeRules: { allowed: options.allowCodeUpload ?? false, key: adminKey(options.http?.adminKey) },
+      }),
+    ),
     logSettings: createLogSettings({ values: directory, control: logControl(options, log) }),
     traceSettings,
   };
@@ -52,5 +62,17 @@ function logControl({ logControl: given }: ServerOptions, log: Log): LogControl 
     file: '',
     start: { info: true, warning: true, error: true, verboseLevel: 0, format: 'default' },
     apply: () => log.warn('the log settings changed, which this log does not follow: it was given without logControl'),
+  };
+}
+
+/** Coordinators read the repositories alone in this version. */
+function withoutOverrides(repository: Repository): Repository {
+  const message = 'this version takes no config or files over the network';
+  return {
+    ...repository,
+    load: async (model, parameters, caller) =>
+      parameters.some(({ name }) => name === 'config')
+        ? { ok: false, error: { code: 'UNSUPPORTED', message } }
+        : repository.load(model, parameters, caller),
   };
 }

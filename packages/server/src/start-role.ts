@@ -79,7 +79,7 @@ async function startGateway(options: ServerOptions, parts: ProcessParts): Promis
     () => gateway.start(),
     () => gateway.close(leftMs()),
   );
-  const services = newServices(shared, options, traces);
+  const services = newServices(shared, options, gateway, traces);
   const grpc = await addGrpc(parts, options, gateway, services, doors);
   const http = await addHttp(parts, options, gateway, services, jobs, doors);
   const urls = await openUrls({ http, grpc, metrics, redis: connector?.url });

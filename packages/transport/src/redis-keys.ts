@@ -244,6 +244,27 @@ const KEY_TABLE = {
     ttl: 'none',
     deletedBy: 'the owner, when it unloads the model',
   },
+  upload: {
+    pattern: 'upload:{all}:<session>',
+    kind: 'string',
+    holds: 'a file or a config that a client sent in place of a model’s, by its SHA-256',
+    ttl: '10 minutes from its upload; a day, renewed by coordinators, while a model is made of it; then a minute',
+    deletedBy: 'nobody; it runs out',
+  },
+  uploads: {
+    pattern: 'uploads:{all}',
+    kind: 'zset',
+    holds: 'upload → when it runs out, in Redis’ time',
+    ttl: 'none',
+    deletedBy: 'the next upload, of those that ran out',
+  },
+  uploadBytes: {
+    pattern: 'uploads:{all}:bytes',
+    kind: 'hash',
+    holds: 'upload → its bytes',
+    ttl: 'none',
+    deletedBy: 'as above',
+  },
   resourceClaims: {
     pattern: 'resources:{all}',
     kind: 'hash',

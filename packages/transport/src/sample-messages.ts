@@ -250,6 +250,22 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
     ],
     more: true,
   },
+  change: {
+    kind: 'change',
+    model: 'm',
+    id: 'gw-1:m1',
+    action: 'unload',
+    override: '{"config":"abc"}',
+    dependents: true,
+  },
+  changed: {
+    kind: 'changed',
+    model: 'm',
+    id: 'gw-1:m1',
+    over: true,
+    error: { code: 'INVALID_ARG', message: 'no', field: 'config', reason: 'why' },
+    contentHash: 'abc',
+  },
   explain: { kind: 'explain', id: 'gw-1:e1', about: 'client-é', parents: ['gw-1:12'], limit: 10 },
   explained: {
     kind: 'explained',

@@ -9,6 +9,8 @@ import type { SharedMemory } from '../shared-memory.ts';
 export interface CallContext {
   readonly gateway: Gateway;
   readonly services: Services;
+  /** The door takes connections from its own machine alone. */
+  readonly onLoopback: boolean;
   readonly sharedMemory: SharedMemory;
   /** For what a call holds beside its messages. */
   readonly bytesInFlight: BytesInFlight;

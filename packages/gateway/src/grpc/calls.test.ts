@@ -142,6 +142,7 @@ it('every method of the services is served, once', async () => {
     sharedMemory,
     bytesInFlight: createBytesInFlight(1),
     forwards: undefined,
+    onLoopback: true,
   });
   const methods = [...GRPCInferenceService.methods, ...Health.methods];
   expect(served.map(({ path }) => path).sort()).toEqual(methods.map(pathOf).sort());

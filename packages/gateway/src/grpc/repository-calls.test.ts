@@ -15,8 +15,8 @@ const NOT_ALLOWED = {
 const fixtures: GrpcFixture[] = [];
 afterEach(() => Promise.all(fixtures.splice(0).map((fixture) => fixture.close())));
 
-async function served(controlMode: ControlMode) {
-  const fixture = await grpcFixture();
+async function served(controlMode: ControlMode, address?: string) {
+  const fixture = await grpcFixture(address === undefined ? {} : { grpc: { address } });
   fixtures.push(fixture);
   const folders = ['never_loaded', 'simple'].map((name) => ({ name, conflict: null }));
   await fixture.directory.setValue(REPOSITORY_VALUE, encodeRepositoryList({ controlMode, folders }));
@@ -39,14 +39,15 @@ it('a named repository is not supported', async () => {
   expect(await ask(repositoryModelUnload, named)).toMatchObject(refused);
 });
 
-it('load and unload are not allowed in mode none, and not there yet in mode explicit', async () => {
+it('load and unload are not allowed in mode none, and done in mode explicit', async () => {
   const none = await served('none');
   const explicit = await served('explicit');
   const model = { modelName: 'simple' };
   expect(await none(repositoryModelLoad, model)).toEqual(NOT_ALLOWED);
   expect(await none(repositoryModelUnload, model)).toEqual(NOT_ALLOWED);
-  expect(await explicit(repositoryModelLoad, model)).toMatchObject({ code: UNIMPLEMENTED });
-  expect(await explicit(repositoryModelUnload, model)).toMatchObject({ code: UNIMPLEMENTED });
+  const done = { code: 0, message: {} };
+  expect(await explicit(repositoryModelLoad, model)).toEqual(done);
+  expect(await explicit(repositoryModelUnload, model)).toEqual(done);
 });
 
 const text = { parameterChoice: { case: 'stringParam', value: '{}' } } as const;
@@ -79,5 +80,22 @@ it('right parameters change nothing of that', async () => {
   ).toMatchObject({
     code: INVALID_ARGUMENT,
     details: "invalid value type for 'unload_dependents' parameter, expected bool_param.",
+  });
+});
+
+it('code is taken where the door is on a loopback address', async () => {
+  const ask = await served('explicit');
+  const config = { parameterChoice: { case: 'stringParam', value: '{"backend":"javascript"}' } } as const;
+  const parameters = { config, 'file:1/model.mjs': bytes };
+  expect(await ask(repositoryModelLoad, { modelName: 'simple', parameters })).toEqual({ code: 0, message: {} });
+});
+
+it('code is not taken where the door is open to others', async () => {
+  const ask = await served('explicit', '0.0.0.0');
+  const config = { parameterChoice: { case: 'stringParam', value: '{"backend":"javascript"}' } } as const;
+  const parameters = { config, 'file:1/model.mjs': bytes };
+  expect(await ask(repositoryModelLoad, { modelName: 'simple', parameters })).toMatchObject({
+    code: INVALID_ARGUMENT,
+    details: expect.stringContaining("'file:1/model.mjs' is code"),
   });
 });

@@ -1,12 +1,17 @@
 import { NereidError } from '@nereid/protocol';
-import { isFileParameter, type LoadParameter, REPOSITORY_NAME_REFUSED } from '../repository.ts';
+import type { CodeUploader } from '../code-upload.ts';
+import { isFileParameter, type LoadParameter } from '../load-override.ts';
+import { FORWARDED } from '../loopback.ts';
+import { REPOSITORY_NAME_REFUSED } from '../repository.ts';
+import { ADMIN_KEY_HEADER } from '../restricted.ts';
+import type { Result } from '../result.ts';
 import type { CallContext } from './call-context.ts';
 import { GRPCInferenceService, type RepositoryModelLoadRequest } from './gen/grpc_service_pb.ts';
-import type { GrpcCall } from './transport.ts';
+import type { CallMetadata, GrpcCall } from './transport.ts';
 import { unary } from './unary.ts';
 
 /** The repository's index, and load and unload (grpc_server.cc). Unlike over HTTP the index too refuses a repository's name. */
-export function repositoryCalls({ services }: CallContext): readonly GrpcCall[] {
+export function repositoryCalls({ services, onLoopback }: CallContext): readonly GrpcCall[] {
   const { repositoryIndex, repositoryModelLoad, repositoryModelUnload } = GRPCInferenceService.method;
   const { repository } = services;
   return [
@@ -15,19 +20,29 @@ export function repositoryCalls({ services }: CallContext): readonly GrpcCall[] 
       const index = await repository.index(ready);
       return index.ok ? { ok: true, value: { models: [...index.value] } } : index;
     }),
-    unary(repositoryModelLoad, ({ repositoryName, modelName, parameters }) => {
+    unary(repositoryModelLoad, async ({ repositoryName, modelName, parameters }, { metadata }) => {
       if (repositoryName !== '') return { ok: false, error: REPOSITORY_NAME_REFUSED };
-      return { ok: false, error: repository.load(modelName, loadParameters(parameters)) };
+      const caller = uploaderOf(metadata, onLoopback);
+      return empty(await repository.load(modelName, loadParameters(parameters), caller));
     }),
-    unary(repositoryModelUnload, ({ repositoryName, modelName, parameters }) => {
+    unary(repositoryModelUnload, async ({ repositoryName, modelName, parameters }) => {
       if (repositoryName !== '') return { ok: false, error: REPOSITORY_NAME_REFUSED };
       const dependents = parameters.unload_dependents?.parameterChoice;
       if (dependents !== undefined && dependents.case !== 'boolParam') {
         throw wrong('unload_dependents', "invalid value type for 'unload_dependents' parameter, expected bool_param.");
       }
-      return { ok: false, error: repository.unload(modelName) };
+      return empty(await repository.unload(modelName, dependents?.value ?? false));
     }),
   ];
+}
+
+function uploaderOf(metadata: CallMetadata, onLoopback: boolean): CodeUploader {
+  const isLocal = onLoopback && !FORWARDED.some((name) => metadata.get(name) !== undefined);
+  return { isLocal, key: metadata.get(ADMIN_KEY_HEADER.toLowerCase()) };
+}
+
+function empty(result: Result<undefined>): Result<Record<string, never>> {
+  return result.ok ? { ok: true, value: {} } : result;
 }
 
 function loadParameters(parameters: RepositoryModelLoadRequest['parameters']): readonly LoadParameter[] {

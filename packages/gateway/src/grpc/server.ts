@@ -2,6 +2,7 @@ import { type BytesInFlight, createBytesInFlight } from '@nereid/caller';
 import { GRPC_DEFAULTS, LIMITS } from '@nereid/config';
 import type { Clock } from '@nereid/runtime';
 import type { DoorTls } from '../door-tls.ts';
+import { isLoopback } from '../loopback.ts';
 import type { RestrictedApis } from '../restricted.ts';
 import { createSharedMemory, type SharedMemory } from '../shared-memory.ts';
 import type { CallContext } from './call-context.ts';
@@ -11,7 +12,8 @@ import { createHttp2Transport } from './http2-transport.ts';
 import { restrictedRefusal } from './restricted-calls.ts';
 import type { GrpcTransport } from './transport.ts';
 
-export interface GrpcServerOptions extends Omit<CallContext, 'forwards' | 'sharedMemory' | 'bytesInFlight'> {
+export interface GrpcServerOptions
+  extends Omit<CallContext, 'forwards' | 'sharedMemory' | 'bytesInFlight' | 'onLoopback'> {
   readonly clock: Clock;
   readonly address: string;
   /** 0 takes any free port. */
@@ -37,7 +39,13 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcTransport {
   const bytesInFlight = options.bytesInFlight ?? createBytesInFlight(LIMITS.bytes_in_flight_max);
   const sharedMemory = options.sharedMemory ?? createSharedMemory(false);
   return createHttp2Transport({
-    calls: grpcCalls({ ...options, forwards: options.forwards, sharedMemory, bytesInFlight }),
+    calls: grpcCalls({
+      ...options,
+      forwards: options.forwards,
+      sharedMemory,
+      bytesInFlight,
+      onLoopback: isLoopback(address),
+    }),
     refusal: (call, metadata) =>
       restricted === undefined || restricted.size === 0 ? undefined : restrictedRefusal(restricted, call, metadata),
     clock,

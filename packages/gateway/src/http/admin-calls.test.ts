@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { adminKey, admitRoute } from './admin-calls.ts';
+import { adminKey } from '../restricted.ts';
+import { admitRoute } from './admin-calls.ts';
 import type { Method } from './restrict-routes.ts';
 
 type Caller = { readonly remoteAddress?: string; readonly headers?: Readonly<Record<string, string>> };

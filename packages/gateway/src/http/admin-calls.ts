@@ -1,28 +1,15 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { bringsKey, type RestrictedKey, restrictedKey } from '../restricted.ts';
+import { FORWARDED, isLoopback } from '../loopback.ts';
+import { bringsKey, ADMIN_KEY_HEADER as HEADER, type RestrictedKey } from '../restricted.ts';
 import { sendOwnError } from './jobs-error.ts';
 import type { Handler, Method } from './restrict-routes.ts';
 
-const HEADER = 'Nereid-Admin-Key';
 const FORBIDDEN_STATUS = 403;
 /** Our own routes that change something; what Triton serves has `--http-restricted-api`. */
 const OWN = /^\/nereid\//;
 /** Those that show what clients have sent. */
 const SHOWS_INPUTS = /^\/nereid\/v1\/(?:deadletters|journal)/;
-
-const LOOPBACK = new BlockList();
-LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
-LOOPBACK.addAddress('::1', 'ipv6');
-
-/** What proxies add to what they pass on: the connection is theirs then, not the caller's. */
-const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via'];
-
-/** What admin calls must bring; undefined where only callers on this machine may make them. */
-export function adminKey(value: string | undefined): RestrictedKey | undefined {
-  return value === undefined || value === '' ? undefined : restrictedKey(HEADER, value);
-}
 
 /**
  * The handler of a path, which is asked only where the caller may: each call of ours that writes, or shows what
@@ -31,7 +18,7 @@ export function adminKey(value: string | undefined): RestrictedKey | undefined {
 export function admitRoute(key: RestrictedKey | undefined, method: Method, path: string, handler: Handler): Handler {
   if (!SHOWS_INPUTS.test(path) && (method === 'GET' || !OWN.test(path))) return handler;
   return (request, reply) => {
-    if (key === undefined ? isLocal(request) : bringsKey(key, headerOf(request.headers))) handler(request, reply);
+    if (key === undefined ? isLocal(request) : bringsKey(key, adminKeyOf(request.headers))) handler(request, reply);
     else refuse(reply, key === undefined);
   };
 }
@@ -39,7 +26,7 @@ export function admitRoute(key: RestrictedKey | undefined, method: Method, path:
 /** As `admitRoute` has it, for a page in a browser: that may bring the key as the password of its user. */
 export function isAdmin(key: RestrictedKey | undefined, request: FastifyRequest): boolean {
   if (key === undefined) return isLocal(request);
-  if (bringsKey(key, headerOf(request.headers))) return true;
+  if (bringsKey(key, adminKeyOf(request.headers))) return true;
   // A browser sends the password along with what pages of other sites have it send.
   return isOwnOrigin(request.headers) && bringsKey(key, passwordOf(request.headers));
 }
@@ -56,12 +43,14 @@ function passwordOf({ authorization = '' }: IncomingHttpHeaders): string | undef
   return colon < 0 ? undefined : text.slice(colon + 1);
 }
 
-function headerOf(headers: IncomingHttpHeaders): string | undefined {
+/** The key that came along. */
+export function adminKeyOf(headers: IncomingHttpHeaders): string | undefined {
   const given = headers[HEADER.toLowerCase()];
   return Array.isArray(given) ? given.join(', ') : given;
 }
 
-function isLocal({ headers, socket }: FastifyRequest): boolean {
+/** The caller is on this machine, and no page of another site in its browser. */
+export function isLocal({ headers, socket }: FastifyRequest): boolean {
   const { remoteAddress } = socket;
   if (remoteAddress === undefined || FORWARDED.some((name) => headers[name] !== undefined)) return false;
   const { host, origin } = headers;
@@ -70,14 +59,10 @@ function isLocal({ headers, socket }: FastifyRequest): boolean {
   return isLoopback(remoteAddress);
 }
 
-function isLoopback(address: string): boolean {
-  return LOOPBACK.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
-}
-
 function namesLoopback(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const name = new URL(url).hostname.replace(/^\[|\]$/g, '');
-  return name === 'localhost' || (isIP(name) !== 0 && isLoopback(name));
+  return isLoopback(name);
 }
 
 function refuse(reply: FastifyReply, isKeyless: boolean): void {

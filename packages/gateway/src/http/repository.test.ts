@@ -1,5 +1,17 @@
-import { type ControlMode, encodeRepositoryList, REPOSITORY_VALUE, type RepositoryFolder } from '@nereid/config';
+import {
+  type ControlMode,
+  encodeRepositoryList,
+  LIMITS,
+  type ModelRecord,
+  REPOSITORY_VALUE,
+  type RepositoryFolder,
+} from '@nereid/config';
+import type { ErrorInfo } from '@nereid/protocol';
+import { createLocalDirectory, createLocalUploads } from '@nereid/transport';
 import { describe, expect, it } from 'vitest';
+import { createRepository } from '../repository.ts';
+import { adminKey } from '../restricted.ts';
+import { servicesFixture } from '../services-fixture.ts';
 import { httpFixture } from './http-fixture.ts';
 
 const folder = (name: string): RepositoryFolder => ({ name, conflict: null });
@@ -13,6 +25,22 @@ async function served(controlMode: ControlMode = 'none') {
     expect(answer.headers['content-type']).toBe('application/json');
     return { status: answer.statusCode, json: answer.json() };
   };
+}
+
+/** With coordinators that take every change. */
+async function changing(options: { readonly address?: string; readonly adminKey?: string | undefined } = {}) {
+  const answer: { error: ErrorInfo | undefined } = { error: undefined };
+  const directory = createLocalDirectory<ModelRecord>();
+  const change = async () => answer.error;
+  const repository = createRepository({
+    directory,
+    changes: { load: change, unload: change },
+    uploads: createLocalUploads(LIMITS),
+    codeRules: { allowed: false, key: adminKey(options.adminKey) },
+  });
+  const services = { ...servicesFixture(directory), repository };
+  const { http } = await httpFixture({ http: { services, ...options } });
+  return { http, directory, answer };
 }
 
 const SIMPLE_READY = { name: 'simple', version: '1', state: 'READY' };
@@ -53,11 +81,42 @@ describe('load and unload', () => {
     }
   });
 
-  it('are not there yet in mode explicit', async () => {
-    const post = await served('explicit');
-    const body = '{"parameters":{"config":"{}","file:1/model.onnx":"AAAA"}}';
-    expect(await post(load, body)).toEqual({ status: 501, json: { error: expect.stringContaining('--load-model') } });
-    expect((await post(unload, '{"parameters":{"unload_dependents":true}}')).status).toBe(501);
+  it('are answered without a body once they are over', async () => {
+    const { http, directory, answer } = await changing();
+    const files = encodeRepositoryList({ controlMode: 'explicit', folders: [] });
+    await directory.setValue(REPOSITORY_VALUE, files);
+    for (const [url, payload] of [
+      [load, ''],
+      [load, '{"parameters":{"config":"{\\"backend\\":\\"onnxruntime\\"}","file:1/model.onnx":"AAAA"}}'],
+      [unload, '{"parameters":{"unload_dependents":true}}'],
+    ] as const) {
+      const done = await http.inject({ method: 'POST', url, payload });
+      expect({ status: done.statusCode, type: done.headers['content-type'], body: done.body }).toEqual({
+        status: 200,
+        type: 'application/json',
+        body: '',
+      });
+    }
+    answer.error = { code: 'INTERNAL', message: 'failed to load' };
+    const failed = await http.inject({ method: 'POST', url: load });
+    expect([failed.statusCode, failed.json()]).toEqual([500, { error: 'failed to load' }]);
+  });
+
+  it.each([
+    ['0.0.0.0', {}, undefined, 403],
+    ['127.0.0.1', {}, undefined, 200],
+    ['127.0.0.1', { origin: 'https://elsewhere.example' }, undefined, 403],
+    ['127.0.0.1', { 'x-forwarded-for': '10.1.1.1' }, undefined, 403],
+    ['127.0.0.1', {}, 'secret', 403],
+    ['0.0.0.0', { 'nereid-admin-key': 'secret' }, 'secret', 200],
+    ['0.0.0.0', { 'nereid-admin-key': 'other' }, 'secret', 403],
+  ])('code at %s with %j and the admin key %s: %i', async (address, headers, key, status) => {
+    const { http, directory } = await changing({ address, adminKey: key });
+    await directory.setValue(REPOSITORY_VALUE, encodeRepositoryList({ controlMode: 'explicit', folders: [] }));
+    const payload = '{"parameters":{"config":"{\\"backend\\":\\"javascript\\"}","file:1/model.mjs":"AAAA"}}';
+    const answer = await http.inject({ method: 'POST', url: load, payload, headers });
+    expect(answer.statusCode).toBe(status);
+    if (status === 403) expect(answer.json()).toEqual({ error: expect.stringContaining("'file:1/model.mjs' is code") });
   });
 
   it('of a named repository are not supported, whatever the body is', async () => {

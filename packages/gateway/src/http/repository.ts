@@ -1,7 +1,11 @@
-import { NereidError } from '@nereid/protocol';
+import { type ErrorInfo, NereidError } from '@nereid/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { isFileParameter, type LoadParameter, REPOSITORY_NAME_REFUSED } from '../repository.ts';
-import { sendJson } from './errors.ts';
+import { CODE_UPLOAD } from '../code-upload.ts';
+import { isFileParameter, type LoadParameter } from '../load-override.ts';
+import { REPOSITORY_NAME_REFUSED } from '../repository.ts';
+import type { Result } from '../result.ts';
+import { adminKeyOf, isLocal } from './admin-calls.ts';
+import { sendError, sendJson } from './errors.ts';
 import { type Members, refuse, withMembers } from './json-body.ts';
 import { flagValue, textValue } from './json-member.ts';
 import { modelOf } from './model-path.ts';
@@ -23,20 +27,35 @@ export function repositoryIndex(context: ServicesContext, request: FastifyReques
 /** POST /v2/repository[/{repository}]/models/{m}/load */
 export function loadModel(context: ServicesContext, request: FastifyRequest, reply: FastifyReply): void {
   if (namesRepository(context, request, reply)) return;
-  withMembers(context, request, reply, true, (members) => {
+  withMembers(context, request, reply, true, async (members) => {
     const parameters = loadParameters(parametersOf(members));
-    refuse(context, reply, context.services.repository.load(modelOf(request).name, parameters));
+    const caller = { isLocal: context.onLoopback && isLocal(request), key: adminKeyOf(request.headers) };
+    sendDone(context, reply, await context.services.repository.load(modelOf(request).name, parameters, caller));
   });
 }
 
 /** POST /v2/repository[/{repository}]/models/{m}/unload */
 export function unloadModel(context: ServicesContext, request: FastifyRequest, reply: FastifyReply): void {
   if (namesRepository(context, request, reply)) return;
-  withMembers(context, request, reply, true, (members) => {
-    const dependents = parametersOf(members).get('unload_dependents') ?? false;
-    flagValue(dependents, 'unload_dependents', 'parameters.unload_dependents');
-    refuse(context, reply, context.services.repository.unload(modelOf(request).name));
+  withMembers(context, request, reply, true, async (members) => {
+    const given = parametersOf(members).get('unload_dependents') ?? false;
+    const dependents = flagValue(given, 'unload_dependents', 'parameters.unload_dependents');
+    sendDone(context, reply, await context.services.repository.unload(modelOf(request).name, dependents));
   });
+}
+
+const FORBIDDEN_STATUS = 403;
+const EMPTY = Buffer.alloc(0);
+
+/** 200 without a body, or why not. */
+function sendDone(context: ServicesContext, reply: FastifyReply, result: Result<undefined>): void {
+  if (result.ok) reply.header('Content-Type', 'application/json').send(EMPTY);
+  else if (isForbidden(result.error)) sendError(reply, result.error, FORBIDDEN_STATUS);
+  else refuse(context, reply, result.error);
+}
+
+function isForbidden({ reason }: ErrorInfo): boolean {
+  return reason === CODE_UPLOAD;
 }
 
 function namesRepository(context: ServicesContext, request: FastifyRequest, reply: FastifyReply): boolean {

@@ -15,10 +15,10 @@ import type { Jobs } from '../jobs.ts';
 import type { Journal } from '../journal.ts';
 import { listenError } from '../listen-error.ts';
 import { listenerUrl } from '../listener-url.ts';
-import type { RestrictedApis } from '../restricted.ts';
+import { isLoopback } from '../loopback.ts';
+import { adminKey, type RestrictedApis } from '../restricted.ts';
 import type { Services } from '../services.ts';
 import { createSharedMemory, type SharedMemory } from '../shared-memory.ts';
-import { adminKey } from './admin-calls.ts';
 import { createClientErrorHandler } from './client-error.ts';
 import { createClientSignals } from './client-signal.ts';
 import { trackConnections } from './connections.ts';
@@ -133,6 +133,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
     restricted: options.restricted ?? new Map(),
     adminKey: adminKey(options.adminKey),
+    onLoopback: isLoopback(options.address),
     bullBoard: options.bullBoard,
     forwards: options.forwards,
     sharedMemory: options.sharedMemory ?? createSharedMemory(false),
