@@ -24,8 +24,8 @@ async function runLine(argv: readonly string[], exit: ExitCode = 0) {
       ran.push([command, flags]);
       return exit;
     },
-    checkModels: async ({ repositories, json, autoComplete, modelConfigName }) => {
-      checked.push({ repositories, json, autoComplete, modelConfigName });
+    checkModels: async ({ repositories, json, autoComplete, modelConfigName, runCode }) => {
+      checked.push({ repositories, json, autoComplete, modelConfigName, runCode });
       return 4;
     },
     listSequences: ask,
@@ -78,10 +78,10 @@ describe('the command line', () => {
   });
 
   it.each([
-    [['/a'], { repositories: ['/a'], json: false, autoComplete: true, modelConfigName: '' }],
+    [['/a'], { repositories: ['/a'], json: false, autoComplete: true, modelConfigName: '', runCode: false }],
     [
-      ['/a', '/b', '--json', '--disable-auto-complete-config', '--model-config-name=x'],
-      { repositories: ['/a', '/b'], json: true, autoComplete: false, modelConfigName: 'x' },
+      ['/a', '/b', '--json', '--disable-auto-complete-config', '--model-config-name=x', '--run-code'],
+      { repositories: ['/a', '/b'], json: true, autoComplete: false, modelConfigName: 'x', runCode: true },
     ],
   ])('models check %j', async (argv, options) => {
     expect(await runLine(['models', 'check', ...argv])).toMatchObject({ exitCode: 4, checked: [options] });

@@ -100,15 +100,16 @@ function addModels(program: Command, line: CommandLine, end: End): void {
   const models = program.command('models').description('Look at model repositories');
   models
     .command('check')
-    .description('Check every model of the folders without running any; exit code 4 if one is wrong')
-    .argument('<folder...>', 'model repositories')
+    .description('Check every model of the folders without loading any; exit code 4 if one is wrong')
+    .argument('<folder...>', 'model repositories, or models')
     .option('--json', 'print JSON', false)
     .option('--disable-auto-complete-config', 'as for serve', false)
     .option('--model-config-name <name>', 'as for serve', '')
+    .option('--run-code', 'let JavaScript models complete their configurations: their modules are imported', false)
     .action(
       async (
         repositories: string[],
-        flags: { json: boolean; disableAutoCompleteConfig: boolean; modelConfigName: string },
+        flags: { json: boolean; disableAutoCompleteConfig: boolean; modelConfigName: string; runCode: boolean },
       ) => {
         end(
           await line.checkModels({
@@ -116,6 +117,7 @@ function addModels(program: Command, line: CommandLine, end: End): void {
             json: flags.json,
             autoComplete: !flags.disableAutoCompleteConfig,
             modelConfigName: flags.modelConfigName,
+            runCode: flags.runCode,
             stdout: line.stdout,
             stderr: line.stderr,
           }),

@@ -3,6 +3,7 @@ import { dynamicBatchingChecks } from './check-dynamic-batching.ts';
 import { ensembleChecks } from './check-ensemble.ts';
 import { instanceGroupChecks } from './check-instance-groups.ts';
 import { modelMetricsChecks } from './check-model-metrics.ts';
+import { onnxSettingsChecks } from './check-onnx-settings.ts';
 import { sequenceBatchingChecks } from './check-sequence-batching.ts';
 import { tensorChecks } from './check-tensor-config.ts';
 import { platformFits } from './complete-backend.ts';
@@ -48,6 +49,7 @@ export function modelConfigChecks(config: ModelConfig, options: CheckOptions): C
     ...(isEnsemble(config) ? ensembleChecks(config) : []),
     ...(withInstances ? instanceGroupChecks(config, options.gpus) : []),
     ...modelMetricsChecks(config),
+    ...onnxSettingsChecks(config),
     () => checkOwnParameters(config),
     () => carrierSettings(config),
     () => checkEagerBatch(config),

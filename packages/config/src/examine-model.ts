@@ -32,6 +32,8 @@ export interface Examination {
   readonly fault: (fault: Fault) => void;
   /** Takes what could not be looked at, and why. */
   readonly unchecked: (what: string) => void;
+  /** Takes the config as it is written, before it is completed, and its text. */
+  readonly given: (config: ModelConfig, text: ConfigText | undefined) => void;
 }
 
 /** The steps of one examination, each of which may fail for itself. */
@@ -75,7 +77,11 @@ export async function examineModel(
   if (present === undefined || read === undefined) return undefined;
   steps.text = read.text;
   const files = await attempt(() => firstVersionFiles(directory, present));
-  const polled = await attempt(() => completeModelConfig(parsed(read.text), { name, files, gpus: options.gpus }));
+  const polled = await attempt(() => {
+    const given = parsed(read.text);
+    examination.given(given, read.text);
+    return completeModelConfig(given, { name, files, gpus: options.gpus });
+  });
   if (polled === undefined) return undefined;
   const early = { name, gpus: options.gpus, withoutTensors: options.autoComplete, withoutInstances: true };
   for (const check of modelConfigChecks(polled, early)) await attempt(check);

@@ -6,6 +6,7 @@ export { checkJob } from './check-job.ts';
 export { checkRequest } from './check-request.ts';
 export { completeEnsemble } from './complete-ensemble.ts';
 export { resolveInstances } from './complete-model-config.ts';
+export type { ConfigFinding } from './config-finding.ts';
 export { type BulkRule, bulkRule, closesEarly } from './config-parameters.ts';
 export {
   DESIRED_VALUE,
@@ -79,7 +80,7 @@ export { decodeOverride, encodeOverride, type OverrideRef, overrideUploads } fro
 export { parseModelConfig } from './parse-model-config.ts';
 export { parseModelConfigJson } from './parse-model-config-json.ts';
 export { type PlacementRule, placementRule } from './placement-rule.ts';
-export { LOAD_FAILED, type ModelSource, type ReadModelOptions, readModel } from './read-model.ts';
+export { inspectModel, LOAD_FAILED, type ModelSource, type ReadModelOptions, readModel } from './read-model.ts';
 export { hasHashTag } from './redis-hash-tag.ts';
 export { folderNames, isFolder, listModels, type RepositoryEntry } from './repository.ts';
 export {

@@ -78,6 +78,7 @@ describe('forms of a flag', () => {
       webhookAllowPrivate: false,
       nodeId: '',
       exitOnError: true,
+      repositoryPollSecs: 15,
       exitTimeoutSecs: 30,
       drainPauseMs: 0,
       rateLimit: 'off',

@@ -1,8 +1,12 @@
+import { NereidError } from '@nereid/protocol';
 import { type ConfigFinding, configFinding, locatedError } from './config-finding.ts';
 import type { ConfigText } from './config-positions.ts';
+import { configWarnings } from './config-warnings.ts';
 import { examineModel } from './examine-model.ts';
 import type { ModelConfig } from './gen/model_config_pb.ts';
+import { LIMITS } from './limits.ts';
 import { misnamedVersions } from './model-folder.ts';
+import { unsupportedField } from './unsupported-reason.ts';
 
 export interface ReadModelOptions {
   /** False for `--disable-auto-complete-config`. */
@@ -61,12 +65,16 @@ export async function readModel(place: ModelPlace, options: ReadModelOptions): P
       throw locatedError(error, text, loading ? LOAD_FAILED : undefined);
     },
     unchecked: () => {},
+    given: () => {},
   });
   if (source === undefined) throw new Error('a step of the examination failed without a fault');
   return source;
 }
 
-/** All that is wrong with a model, and what it is as far as it could be read. For who looks without loading it. */
+/** More than any line has columns, so that places can be ordered by one number. */
+const LINE = LIMITS.config_bytes_max + 1;
+
+/** All that is wrong with a model, and what it is as far as it could be read; findings in the order of their places. For who looks without loading it. */
 export async function inspectModel(
   place: ModelPlace,
   options: ReadModelOptions,
@@ -78,14 +86,28 @@ export async function inspectModel(
       findings.push(finding);
     }
   };
+  let given: ConfigText | undefined;
+  const warn = (message: string, field?: string) => {
+    const detail = field === undefined ? {} : { field };
+    add({ ...configFinding(new NereidError('INVALID_ARG', message, detail), given), level: 'warning' });
+  };
   const source = await examineModel(place, options, {
     fault: ({ error, text }) => add(configFinding(error, text)),
     unchecked: (what) => add({ level: 'warning', code: 'UNSUPPORTED', message: `not checked: ${what}` }),
+    given(config, text) {
+      given = text;
+      for (const { field, text: message } of configWarnings(config)) warn(message, field);
+    },
   });
   for (const folder of await misnamedVersions(place.directory)) {
-    const message = `the folder '${folder}' is no version, since it begins with 0`;
-    add({ level: 'warning', code: 'INVALID_ARG', message });
+    warn(`the folder '${folder}' is no version, since it begins with 0`);
   }
-  if (source?.warning !== undefined) add({ level: 'warning', code: 'INVALID_ARG', message: source.warning });
-  return { source, findings };
+  if (source?.warning !== undefined) warn(source.warning);
+  const unsupported = source && unsupportedField(source.config);
+  if (unsupported !== undefined) {
+    const { field, text } = unsupported;
+    add(configFinding(new NereidError('UNSUPPORTED', text, { field }), given));
+  }
+  const placeOf = ({ at }: ConfigFinding) => (at === undefined ? Number.MAX_VALUE : at.line * LINE + at.column);
+  return { source, findings: findings.sort((a, b) => placeOf(a) - placeOf(b)) };
 }

@@ -10,19 +10,28 @@ const STREAMING_BACKENDS: readonly string[] = ['javascript'];
  * Loading it must fail with this text rather than serve it otherwise than configured.
  */
 export function unsupportedReason(config: ModelConfig): string | undefined {
-  const what = unsupported(config);
-  return what === undefined ? undefined : `${what} is not served by this version of Nereid`;
+  return unsupportedField(config)?.text;
 }
 
-function unsupported(config: ModelConfig): string | undefined {
+/** The same with the field that asks for it. */
+export function unsupportedField(config: ModelConfig): { readonly field: string; readonly text: string } | undefined {
+  const [what, field] = unsupported(config) ?? [];
+  if (what === undefined || field === undefined) return undefined;
+  return { field, text: `${what} is not served by this version of Nereid` };
+}
+
+function unsupported(config: ModelConfig): readonly [what: string, field: string] | undefined {
   const ensemble = isEnsemble(config);
-  if (!ensemble && !SERVED_BACKENDS.includes(config.backend)) return `the backend '${config.backend}'`;
+  if (!ensemble && !SERVED_BACKENDS.includes(config.backend)) return [`the backend '${config.backend}'`, 'backend'];
   if (!ensemble && config.modelTransactionPolicy?.decoupled === true && !STREAMING_BACKENDS.includes(config.backend)) {
-    return `model_transaction_policy.decoupled with the backend '${config.backend}'`;
+    return [
+      `model_transaction_policy.decoupled with the backend '${config.backend}'`,
+      'model_transaction_policy.decoupled',
+    ];
   }
   // An agent may check or change the model's files: without it others would be served.
   if (config.modelRepositoryAgents !== undefined && config.modelRepositoryAgents.agents.length > 0) {
-    return 'model_repository_agents';
+    return ['model_repository_agents', 'model_repository_agents'];
   }
   return undefined;
 }
