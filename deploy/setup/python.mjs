@@ -30,6 +30,7 @@ export async function ensurePython() {
   if (isStamped('venv', key) && existsSync(python)) return { python };
   // A new environment has none of the packages that an old one had.
   removeStamp('python-packages');
+  removeStamp('store-servers');
   const made = await step('making a Python environment', () =>
     runCommand(found, ['-m', 'venv', '--clear', VENV], { log: 'venv' }),
   );

@@ -1,5 +1,6 @@
 import { ensureBrowser } from './browser.mjs';
 import { setting } from './checkout.mjs';
+import { ensureObjectStores } from './object-stores.mjs';
 import { whenNpmEnds } from './parent.mjs';
 import { secondsSince } from './progress.mjs';
 import { ensurePythonPackages } from './python.mjs';
@@ -13,6 +14,8 @@ const MODE_TITLES = { one: 'one process', apart: 'separate processes' };
 
 /** They need a browser. */
 const PAGE_TESTS = 'test/pages/**';
+/** They need servers that speak clouds' protocols. */
+const CLOUD_TESTS = 'test/cloud/**';
 
 const arguments_ = process.argv.slice(2).filter((argument) => argument !== '--yes');
 const [filter] = arguments_;
@@ -41,6 +44,11 @@ async function chooseStages() {
   const packages = needsCases ? ensurePythonPackages() : undefined;
   // Told when it is the turn of the cases.
   packages?.catch(() => {});
+  // After them, since both go into one environment.
+  const stores = Promise.resolve(packages)
+    .catch(() => {})
+    .then(() => (filter === undefined || filter.includes('cloud') ? ensureObjectStores() : {}));
+  stores.catch(() => {});
   const stages = [];
   if (filter === undefined) {
     stages.push({ name: 'lint', run: () => programStage('biome', ['check', '--max-diagnostics=20', '.']) });
@@ -49,10 +57,13 @@ async function chooseStages() {
   }
   if (!namesCases) {
     const { missing } = await ensureBrowser({ mayInstall });
-    const without = missing === undefined ? [] : ['--exclude', PAGE_TESTS];
+    const withoutPages = missing === undefined ? [] : ['--exclude', PAGE_TESTS];
     const run = async () => {
-      await packages?.catch(() => {});
-      return vitestStage([...vitestFilter(filter), ...without]);
+      const { missing: missingStores } = await stores;
+      const withoutClouds = missingStores === undefined ? [] : ['--exclude', CLOUD_TESTS];
+      const result = await vitestStage([...vitestFilter(filter), ...withoutPages, ...withoutClouds]);
+      if (missingStores === undefined) return result;
+      return { ...result, notRun: `the tests of clouds were not run: ${missingStores}` };
     };
     stages.push({ name: 'tests', run });
     if (missing !== undefined) stages.push({ name: 'pages', missing: `the tests of pages were not run: ${missing}` });
@@ -89,6 +100,7 @@ async function runStages(stages) {
     passed += result.passed;
     failed += result.failed;
     for (const failure of result.failures) console.log(failure);
+    if (result.notRun !== undefined) notRun.push(result.notRun);
     // With a filter, all but what it names is not run.
     if (filter === undefined) for (const note of result.notes) console.log(`  ${note}`);
     console.log(`${stage.name}: ${result.passed} passed, ${result.failed} failed (${secondsSince(start)})`);

@@ -22,6 +22,9 @@ import { STOP_SIGNALS } from './stop-signals.ts';
 import { watchJob } from './watch-job.ts';
 import { resendWebhook, showWebhook } from './webhooks.ts';
 
+// The SDK's versions are ours to choose: what its later ones want of Node.js is no news for who runs this one.
+process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
+
 const host: RunHost = {
   pid: process.pid,
   hostName: hostname(),

@@ -39,7 +39,10 @@ describe('a model repository', () => {
     expect(whyUnreadable(failure)).toBe('cannot be read: give this user permission to read and enter it');
   });
 
-  it('in a cloud store is not there yet', async () => {
-    expect(await checkRepository('s3://bucket/models')).toMatchObject({ kind: 'unusable' });
-  });
+  it.each(['s3://bucket/models', 'gs://bucket', 'as://account/container'])(
+    '%s is for the server to open',
+    async (url) => {
+      expect(await checkRepository(url)).toEqual({ kind: 'ok' });
+    },
+  );
 });

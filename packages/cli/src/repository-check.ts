@@ -1,4 +1,5 @@
 import { readdir, stat } from 'node:fs/promises';
+import { isCloudPlace } from '@nereid/repository';
 
 export type RepositoryFinding =
   | { readonly kind: 'ok' }
@@ -12,9 +13,8 @@ export async function checkRepository(path: string): Promise<RepositoryFinding> 
     kind: 'unusable',
     text: `model repository ${path} ${text}`,
   });
-  if (/^(?:s3|gs|as):\/\//.test(path)) {
-    return unusable('is in a cloud store, which this version cannot read: copy it to a local folder');
-  }
+  // The server opens it, and says what is wrong with it.
+  if (isCloudPlace(path)) return { kind: 'ok' };
   try {
     if (!(await stat(path)).isDirectory()) return unusable('is not a folder: name the folder that holds the models');
     const entries = await readdir(path, { withFileTypes: true });

@@ -75,6 +75,7 @@ export function serverOptions(
   return {
     id: options.id,
     modelRepositories: options.modelRepository,
+    environment: env,
     modelControlMode: options.modelControlMode,
     repositoryPollSecs: options.repositoryPollSecs,
     loadModels: options.loadModel,

@@ -41,6 +41,10 @@ export const LIMITS = {
   files_per_version_max: 65_536,
   version_folder_depth_max: 16,
   model_files_max: 262_144,
+  cloud_downloads_max: 16,
+  cloud_download_attempts_max: 3,
+  cloud_connect_timeout_ms: 10_000,
+  cloud_idle_timeout_ms: 60_000,
   onnx_head_bytes_max: 67_108_864,
   instances_per_model_max: 1_024,
   instance_start_timeout_ms: 600_000,
@@ -119,7 +123,13 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   versions_per_model_max: 'Version folders of one model.',
   files_per_version_max: 'Files in one version folder and the folders below it.',
   version_folder_depth_max: 'How deep folders may nest in a version folder; more is a circle of links.',
-  model_files_max: 'Files of one model that are looked at for changes; what lies beyond is not noticed.',
+  model_files_max:
+    'Files of one model that are looked at for changes; of a local folder those beyond are not noticed, a model in a cloud cannot have them.',
+  cloud_downloads_max: 'Objects that are downloaded at the same time from one repository in a cloud.',
+  cloud_download_attempts_max:
+    'How often an object is downloaded whose contents break off; the SDKs try again what fails before.',
+  cloud_connect_timeout_ms: 'How long a connection to S3 may take.',
+  cloud_idle_timeout_ms: 'How long an answer of a cloud may stand still.',
   onnx_head_bytes_max: 'What is read of an ONNX graph without its weights to complete a config.',
   instances_per_model_max: 'Instances that one worker starts for one model version.',
   instance_start_timeout_ms:

@@ -1,4 +1,5 @@
-export { localRepository } from './local-repository.ts';
-export { type ModelReader, repositoryReader } from './model-reader.ts';
-export { joinRepositories, type ListedModel, type Repositories } from './repositories.ts';
+export { isCloudPlace } from './cloud/cloud-place.ts';
+export { type ModelFiles, type ModelReader, repositoryReader } from './model-reader.ts';
+export { openRepositories } from './open-repositories.ts';
+export type { ListedModel, Repositories } from './repositories.ts';
 export type { FetchedModel, RepositoryModel, RepositorySource } from './repository-source.ts';

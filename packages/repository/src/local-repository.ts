@@ -3,7 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { join, posix, resolve } from 'node:path';
 import { folderNames, isFolder, isIgnoredName, LIMITS } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
-import type { RepositorySource } from './repository-source.ts';
+import type { FetchedModel, RepositorySource } from './repository-source.ts';
 import { createSignature, type Signature } from './signature.ts';
 
 /** A folder of this machine. Models are read where they are. */
@@ -22,11 +22,21 @@ export function localRepository(path: string): RepositorySource {
     },
     async fetch(name) {
       const directory = join(root, name);
-      if (await isFolder(directory)) return { directory, signature: () => folderSignature(directory), release() {} };
+      if (await isFolder(directory)) return fetchedFolder(directory);
       throw new NereidError('NOT_FOUND', `model '${name}' is not in the repository '${root}'`);
     },
     close: async () => {},
   };
+}
+
+function fetchedFolder(directory: string): FetchedModel {
+  const fetched: FetchedModel = {
+    directory,
+    signature: () => folderSignature(directory),
+    hold: () => fetched,
+    release() {},
+  };
+  return fetched;
 }
 
 /** Over paths, sizes and times of change of all files that count, and the paths of folders. */

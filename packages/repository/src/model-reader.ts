@@ -23,26 +23,82 @@ export interface ModelReader {
   versions(name: string): Promise<readonly string[]>;
 }
 
+/** The same, and where a worker has them from. */
+export interface ModelFiles extends ModelReader {
+  /**
+   * The model's files for who serves them, as they were when they had that content hash, where they are still there;
+   * else as they are now. They stay until they are released.
+   */
+  open(name: string, contentHash: string): Promise<OpenedFiles>;
+}
+
+/** Files of a model that somebody serves. */
+export interface OpenedFiles {
+  readonly directory: string;
+  readonly contentHash: string;
+  /** Idempotent. */
+  release(): void;
+}
+
 /** Whose files move that often is still being written. */
 const READS_MAX = 2;
 
-/** Reads models from repositories, anew at each call. The folder that it named last for a model stays. */
-export function repositoryReader(repositories: Repositories, options: ReadModelOptions): ModelReader {
-  const held = new Map<string, FetchedModel>();
+/**
+ * Reads models from repositories, anew at each call. The folder that it named last for a model stays. `shared`: who
+ * opens a model shares this reader with the owner, so files that the owner has just read are not read again.
+ */
+export function repositoryReader(
+  repositories: Repositories,
+  options: ReadModelOptions,
+  { shared }: { readonly shared: boolean } = { shared: false },
+): ModelFiles {
+  /** What was fetched last, by model, and what its hash was where it was read. */
+  const held = new Map<string, { readonly fetched: FetchedModel; readonly contentHash?: string }>();
+
   const fetch = async (name: string): Promise<FetchedModel> => {
     const fetched = await repositories.fetch(name);
-    held.get(name)?.release();
-    held.set(name, fetched);
+    held.get(name)?.fetched.release();
+    held.set(name, { fetched });
     return fetched;
   };
+
+  /** Also gives a hold of the files that it has read. */
+  const readHeld = async (name: string): Promise<{ source: ModelSource; own: FetchedModel }> => {
+    const fetched = await fetch(name);
+    const own = fetched.hold();
+    try {
+      const source = await readStill(name, fetched, () => readModel({ name, directory: fetched.directory }, options));
+      // Another read may have come in between.
+      if (held.get(name)?.fetched === fetched) held.set(name, { fetched, contentHash: source.contentHash });
+      return { source, own };
+    } catch (error) {
+      own.release();
+      throw error;
+    }
+  };
+
+  /** What was read last, if it had that hash and is still as it was. */
+  const known = (name: string, contentHash: string): FetchedModel | undefined => {
+    const last = held.get(name);
+    if (last === undefined || last.contentHash !== contentHash) return undefined;
+    return shared || last.fetched.signature === undefined ? last.fetched : undefined;
+  };
+
   return {
     folders: repositories.folders,
     list: repositories.list,
     async read(name) {
-      const fetched = await fetch(name);
-      return readStill(name, fetched, () => readModel({ name, directory: fetched.directory }, options));
+      const { source, own } = await readHeld(name);
+      own.release();
+      return source;
     },
     directory: async (name) => (await fetch(name)).directory,
+    async open(name, contentHash) {
+      const last = known(name, contentHash)?.hold();
+      if (last !== undefined) return { directory: last.directory, contentHash, release: last.release };
+      const { source, own } = await readHeld(name);
+      return { directory: own.directory, contentHash: source.contentHash, release: own.release };
+    },
     versions: async (name) => modelVersions((await fetch(name)).directory),
   };
 }

@@ -1,13 +1,16 @@
 import { expect, test } from 'vitest';
 import { joinRepositories } from './repositories.ts';
-import type { RepositorySource } from './repository-source.ts';
+import type { FetchedModel, RepositorySource } from './repository-source.ts';
 
 function source(place: string, models: Readonly<Record<string, string>>): RepositorySource {
   return {
     place,
     names: async () => Object.keys(models),
     list: async () => Object.entries(models).map(([name, signature]) => ({ name, signature })),
-    fetch: async (name) => ({ directory: `${place}/${name}`, release() {} }),
+    async fetch(name) {
+      const fetched: FetchedModel = { directory: `${place}/${name}`, hold: () => fetched, release() {} };
+      return fetched;
+    },
     close: async () => {},
   };
 }

@@ -11,6 +11,8 @@ export interface FetchedModel {
   readonly directory: string;
   /** As a listing has it now; absent where the files stay as they are. */
   readonly signature?: () => Promise<string>;
+  /** One holder more of the same folder. */
+  hold(): FetchedModel;
   /** Idempotent. */
   release(): void;
 }

@@ -17,7 +17,7 @@ import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
 import { addDoorState } from './door-state.ts';
 import { results, thrownError } from './infer-results.ts';
-import { modelFiles } from './model-files.ts';
+import { addModelFiles } from './model-files.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
 import { openUrls, type ProcessUrls } from './process-urls.ts';
 import { retire, type StopOptions } from './retire.ts';
@@ -114,7 +114,11 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   const { shared, connector, registry, lifecycle } = parts;
   const gpus = await countGpus(options.cudaVisibleDevices);
   // In a cluster other machines may hold the models: each worker goes by its own GPUs.
-  const files = modelFiles(options, connector === undefined ? gpus : undefined);
+  const reader = await addModelFiles(parts, options, {
+    gpus: connector === undefined ? gpus : undefined,
+    shared: true,
+    runCode: true,
+  });
 
   // Parts stop in reverse order: HTTP first, then gRPC, metrics after the roles, as Triton does.
   const traces = await addTraceSettings(parts, options);
@@ -123,14 +127,14 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   const gateway = newGateway(shared, options, traces, unrecorded);
   await addWebhooks(parts, options, jobs);
   const metrics = await addMetrics(parts, options, gateway);
-  const worker = await addWorker(parts, options, files, gpus, jobs.journal);
+  const worker = await addWorker(parts, options, reader, gpus, jobs.journal);
   addJournalMetrics(registry, jobs.journal);
   await lifecycle.add(
     'gateway',
     () => gateway.start(),
     () => gateway.close(),
   );
-  const coordinator = await addCoordinator(parts, options, files, jobs);
+  const coordinator = await addCoordinator(parts, options, reader, jobs);
   const doors = await addDoorState(parts, options);
   addRoleMetrics(registry, [
     gatewayFigures(gateway, jobs, doors),

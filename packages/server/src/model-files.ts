@@ -1,50 +1,32 @@
-import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
 import type { ReadModelOptions } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
-import { joinRepositories, localRepository, type ModelReader, repositoryReader } from '@nereid/repository';
+import { type ModelFiles, openRepositories, repositoryReader } from '@nereid/repository';
+import type { ProcessParts } from './process-parts.ts';
 import type { ServerOptions } from './server-options.ts';
 
-export interface ModelFiles {
-  /** For the coordinator. */
-  readonly reader: ModelReader;
-  /** For the worker: the model's folder. */
-  readonly findModel: (name: string) => string | undefined;
-  /** For the worker: the content hash of the model's files. */
-  readonly hashModel: (name: string) => Promise<string>;
+export interface ModelFilesUse {
+  readonly gpus: number | undefined;
+  readonly shared: boolean;
+  readonly runCode: boolean;
 }
 
 /**
- * The repositories as coordinator and worker of one process see them. Both read the same files, so
- * the worker takes the hash that the coordinator's read has just computed. `runCode`: models may complete their config.
+ * The repositories of a process. `gpus`: see ReadModelOptions. Where coordinator and worker are in one process
+ * (`shared`), the worker takes the files as the coordinator has just read them. `runCode`: models may complete their config;
+ * a worker by itself has it from their owner.
  */
-export function modelFiles(options: ServerOptions, gpus: number | undefined, runCode = true): ModelFiles {
-  const repositories = options.modelRepositories.map((path) => resolve(path));
-  const joined = joinRepositories(repositories.map(localRepository));
-  const reader = repositoryReader(joined, { ...readModelOptions(options, gpus), runCode });
-  const hashes = new Map<string, string>();
-  return {
-    reader: {
-      ...reader,
-      async read(name) {
-        const source = await reader.read(name);
-        hashes.set(name, source.contentHash);
-        return source;
-      },
-    },
-    findModel: (name) => repositories.map((path) => join(path, name)).find((path) => existsSync(path)),
-    async hashModel(name) {
-      const hash = hashes.get(name);
-      if (hash === undefined) throw new NereidError('NOT_FOUND', `model '${name}' has not been read`);
-      return hash;
-    },
-  };
-}
-
-/** The repositories of a worker by itself, which reads and hashes them for itself; models complete their config at the coordinator alone. */
-export function ownModelFiles(options: ServerOptions): Pick<ModelFiles, 'findModel' | 'hashModel'> {
-  const { findModel, reader } = modelFiles(options, undefined, false);
-  return { findModel, hashModel: async (name) => (await reader.read(name)).contentHash };
+export async function addModelFiles(
+  { lifecycle, shared: { clock } }: Pick<ProcessParts, 'lifecycle' | 'shared'>,
+  options: ServerOptions,
+  { gpus, shared, runCode }: ModelFilesUse,
+): Promise<ModelFiles> {
+  const { modelRepositories, environment = {} } = options;
+  const repositories = await lifecycle.add(
+    'repositories',
+    () => openRepositories(modelRepositories, { environment, clock }),
+    (opened) => opened.close(),
+  );
+  return repositoryReader(repositories, { ...readModelOptions(options, gpus), runCode }, { shared });
 }
 
 const MAX_BATCH_SIZE_SETTING = 'default-max-batch-size';

@@ -32,6 +32,7 @@ import {
   webhookRules,
 } from '@nereid/gateway';
 import { NereidError } from '@nereid/protocol';
+import type { ModelFiles, ModelReader } from '@nereid/repository';
 import { type Clock, type Log, newProcessId, packageVersion } from '@nereid/runtime';
 import {
   createJournalStore,
@@ -52,7 +53,6 @@ import { addEventLoopDelay } from './event-loop-delay.ts';
 import { globMatcher } from './glob.ts';
 import { grpcSettings } from './grpc-settings.ts';
 import { httpSettings } from './http-settings.ts';
-import type { ModelFiles } from './model-files.ts';
 import { type OpenedJobs, openClusterJobs, openPrivateJobs } from './open-jobs.ts';
 import type { ProcessParts } from './process-parts.ts';
 import type { ServerOptions } from './server-options.ts';
@@ -123,7 +123,7 @@ export function newGateway(
 export function addWorker(
   { lifecycle, leftMs, shared, connector }: ProcessParts,
   options: ServerOptions,
-  files: Pick<ModelFiles, 'findModel' | 'hashModel'>,
+  files: Pick<ModelFiles, 'open'>,
   gpus: number,
   journal: JournalWriter | undefined,
 ): Promise<Worker> {
@@ -135,8 +135,7 @@ export function addWorker(
       ...shared,
       launch: await hostLaunches(policies, tryCommand, shared.log),
       id: newProcessId('wk'),
-      findModel: files.findModel,
-      hashModel: files.hashModel,
+      openModel: files.open,
       gpus,
       labels: options.workerLabels ?? {},
       backendSettings: options.backendConfig ?? {},
@@ -170,7 +169,7 @@ function rateLimitOf(
 export function addCoordinator(
   { lifecycle, leftMs, shared, registry, connector }: ProcessParts,
   options: ServerOptions,
-  files: ModelFiles,
+  reader: ModelReader,
   jobs: OpenedJobs,
 ): Promise<Coordinator> {
   const prefix = options.redis?.prefix ?? DEFAULTS.redis_prefix;
@@ -179,7 +178,7 @@ export function addCoordinator(
       ...shared,
       id: newProcessId('co'),
       registry,
-      reader: files.reader,
+      reader,
       jobs: jobs.queues,
       bulk: jobs.bulk,
       totals: connector === undefined ? undefined : createRedisTotals({ connector, prefix, clock: shared.clock }),

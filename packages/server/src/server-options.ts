@@ -82,8 +82,10 @@ export interface PrivateRedisOptions {
 
 /** All roles in the caller's process. Names are those of the flags (docs/flags.md) where there is one. */
 export interface ServerOptions {
-  /** Folders that hold one folder per model. */
+  /** Folders that hold one folder per model; in clouds by their URLs, `s3://…`, `gs://…` or `as://…`. */
   readonly modelRepositories: readonly string[];
+  /** Variables by which clouds' credentials are found (docs/repositories.md); none by default. */
+  readonly environment?: Readonly<Record<string, string | undefined>>;
   /**
    * `none` loads every model at start; `poll` too, and follows what changes in the repositories; `explicit` loads only
    * `loadModels` and what `loadModel` is called for.

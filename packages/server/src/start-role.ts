@@ -5,7 +5,7 @@ import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
 import type { ServerCounts } from './create-server.ts';
 import { addDoorState } from './door-state.ts';
-import { modelFiles, ownModelFiles } from './model-files.ts';
+import { addModelFiles } from './model-files.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
 import { openUrls, type ProcessUrls } from './process-urls.ts';
 import { retire, type StopOptions } from './retire.ts';
@@ -98,9 +98,9 @@ async function startCoordinator(options: ServerOptions, parts: ProcessParts): Pr
   const health = startHealth();
   const metrics = await addMetrics(parts, options, health);
   // Each worker goes by the GPUs of its own machine.
-  const files = modelFiles(options, undefined);
+  const reader = await addModelFiles(parts, options, { gpus: undefined, shared: false, runCode: true });
   const jobs = await addJobs(parts, options);
-  const coordinator = await addCoordinator(parts, options, files, jobs);
+  const coordinator = await addCoordinator(parts, options, reader, jobs);
   addRoleMetrics(registry, [coordinatorFigures(coordinator)]);
   const urls = await openUrls({ metrics, redis: connector?.url });
   const loadFailures = await loadAtStart(coordinator, options.exitOnError ?? true);
@@ -114,7 +114,8 @@ async function startWorkerRole(options: ServerOptions, parts: ProcessParts): Pro
   const metrics = await addMetrics(parts, options, health);
   const journal = await addJournal(parts, options);
   const gpus = await countGpus(options.cudaVisibleDevices);
-  const worker = await addWorker(parts, options, ownModelFiles(options), gpus, journal);
+  const reader = await addModelFiles(parts, options, { gpus: undefined, shared: false, runCode: false });
+  const worker = await addWorker(parts, options, reader, gpus, journal);
   addJournalMetrics(registry, journal);
   addRoleMetrics(registry, [workerFigures(worker)]);
   health.started = true;

@@ -29,14 +29,12 @@ import {
 } from '@nereid/protocol';
 import { createHostedVersion, type HostedVersion, type HostingOptions, type VersionSource } from './hosted-version.ts';
 import type { InstanceBatch } from './instance-batch.ts';
+import { createModelFolder, type OpenModel } from './model-folder.ts';
 import { createModelSequences, type ModelSequences } from './model-sequences.ts';
 import type { Recorder } from './recorder.ts';
 
 export interface HostedModelOptions extends HostingOptions {
-  /** The model's folder in this worker's own repositories. */
-  readonly findModel: (name: string) => string | undefined;
-  /** The content hash of a model's files as this worker reads them (see ModelSource). */
-  readonly hashModel: (name: string, directory: string) => Promise<string>;
+  readonly openModel: OpenModel;
   /** GPUs of this machine. */
   readonly gpus: number;
   /** That this worker carries. */
@@ -179,22 +177,19 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     settling,
     sequences,
     hold(message) {
-      const { config, signature, directory } = readSource(message, options);
+      const { config, signature, folder } = readSource(message, options);
       const missing = lacking(config, options);
       if (missing !== undefined) {
         options.log.warn({ model: name }, `model is left to other workers: ${missing}`);
-        directory.catch(() => {});
         decline(message, missing);
         return;
       }
       declined = [];
       wanted = message.load ?? 0;
-      // Each version reports a failure by itself; one that is held already does not look at it.
-      directory.catch(() => {});
       dropOthers(message);
       const { config: configText, contentHash } = message;
       for (const version of message.versions) {
-        place(wanted, { version, config, signature, configText, directory, contentHash });
+        place(wanted, { version, config, signature, configText, folder, contentHash });
       }
       changed();
     },
@@ -266,30 +261,26 @@ function lacking(config: ModelConfig, { labels, gpus }: HostedModelOptions): str
   return missing === '' ? missingGpus(config, gpus) : `no worker carries ${missing}`;
 }
 
-/** Config and folder of a load; what is wrong with either is why `directory` rejects. */
+/** Config and folder of a load; what is wrong with either is why the folder cannot be opened. */
 function readSource(message: ControlMessage, options: HostedModelOptions) {
   try {
     const config = resolveInstances(decodeModelConfig(message.config), options.gpus);
     const signature = modelSignature(config);
-    return { config, signature, directory: checkedDirectory(message.model, message.contentHash, options) };
+    return { config, signature, folder: createModelFolder(() => openChecked(message, options)) };
   } catch (unreadable) {
     const config = decodeModelConfig('{}');
-    return { config, signature: modelSignature(config), directory: Promise.reject<string>(unreadable) };
+    return { config, signature: modelSignature(config), folder: createModelFolder(() => Promise.reject(unreadable)) };
   }
 }
 
-/** The model's folder, if this worker's files are those that the owner read. */
-async function checkedDirectory(name: string, contentHash: string, options: HostedModelOptions): Promise<string> {
-  const directory = options.findModel(name);
-  if (directory === undefined)
-    throw new NereidError('NOT_FOUND', `model '${name}' is in none of this worker's repositories`);
-  const own = await options.hashModel(name, directory);
-  if (own !== contentHash) {
-    throw new NereidError(
-      'UNAVAILABLE',
-      `the files of model '${name}' on this worker (${own}) are not those that its owner read (${contentHash}); ` +
-        'make the repositories equal and load it again',
-    );
-  }
-  return directory;
+/** The model's files, if this worker's are those that the owner read. */
+async function openChecked({ model, contentHash }: ControlMessage, { openModel }: HostedModelOptions) {
+  const opened = await openModel(model, contentHash);
+  if (opened.contentHash === contentHash) return opened;
+  opened.release();
+  throw new NereidError(
+    'UNAVAILABLE',
+    `the files of model '${model}' on this worker (${opened.contentHash}) are not those that its owner read ` +
+      `(${contentHash}); make the repositories equal and load it again`,
+  );
 }

@@ -33,6 +33,7 @@ import { failBatch, type InstanceBatch } from './instance-batch.ts';
 import type { OpenLine } from './instance-line.ts';
 import type { KeptAnswersLimits } from './kept-answers.ts';
 import { limitInstance } from './limited-instance.ts';
+import type { ModelFolder } from './model-folder.ts';
 import { type InstanceLaunch, processLine, type SpawnProcess } from './process-line.ts';
 import type { RateGate, RateLimits } from './rate-limits.ts';
 import { type SpawnThread, threadLine } from './thread-line.ts';
@@ -68,8 +69,8 @@ export interface VersionSource {
   readonly signature: ModelSignature;
   /** The config as messages carry it. */
   readonly configText: string;
-  /** The model's folder on this worker; rejects with a NereidError that says why it cannot be used. */
-  readonly directory: Promise<string>;
+  /** The model's folder on this worker. */
+  readonly folder: ModelFolder;
   readonly contentHash: string;
 }
 
@@ -105,6 +106,7 @@ export function createHostedVersion(
   let reason = '';
   let instances: readonly Instance[] = [];
   let stopping: Promise<void> | undefined;
+  const giveFolderBack = source.folder.hold();
 
   const become = (next: VersionState, why = '') => {
     state = next;
@@ -142,7 +144,7 @@ export function createHostedVersion(
 
   const load = async () => {
     try {
-      const directory = await source.directory;
+      const directory = await source.folder.directory();
       if (state !== 'LOADING') return;
       const expanded = expandInstances(config);
       checkCount(config, expanded, hosting.limits);
@@ -167,6 +169,7 @@ export function createHostedVersion(
     const loaded = state !== 'UNAVAILABLE';
     if (loaded) become('UNLOADING');
     await Promise.all(instances.map((instance) => instance.stop()));
+    giveFolderBack();
     if (loaded) become('UNAVAILABLE', 'unloaded');
   };
 

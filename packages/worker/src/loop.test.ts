@@ -14,14 +14,9 @@ import {
 } from './worker-harness.ts';
 
 let harness: Harness;
-let hash: string;
-eachWithHarness(
-  (made) => {
-    harness = made;
-    hash = 'hash';
-  },
-  { hashModel: async () => hash },
-);
+eachWithHarness((made) => {
+  harness = made;
+});
 
 const model = (answer: string) =>
   `export const execute = () => [{ outputs: { Y: { datatype: 'INT32', shape: [1], data: Int32Array.of(${answer}) } } }];`;
@@ -218,7 +213,7 @@ describe('loading', () => {
     await harness.javascript('m', model('1'));
     await harness.load('m');
     await harness.javascript('m', model('2'));
-    hash = 'second';
+    harness.files.contentHash = 'second';
     const ready = harness.described('m', (message) => stateOf(message, 1) === 'READY');
     harness.owner.send('wk-test', await harness.control('m', { contentHash: 'second', load: 1, keep: [0] }));
     await ready;
@@ -234,7 +229,7 @@ describe('loading', () => {
     await harness.javascript('m', model('1'));
     await harness.load('m');
     await harness.javascript('m', 'export const execute = (;');
-    hash = 'broken';
+    harness.files.contentHash = 'broken';
     const told = harness.described('m', (message) => stateOf(message, 1) === 'UNAVAILABLE');
     harness.owner.send('wk-test', await harness.control('m', { contentHash: 'broken', load: 1, keep: [0] }));
     expect((await told).versions).toMatchObject([

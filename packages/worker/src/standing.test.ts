@@ -55,8 +55,7 @@ function worldOfOne(options: Partial<WorkerOptions> = {}) {
     log: createLog({ level: 'silent' }),
     transport,
     directory,
-    findModel: () => undefined,
-    hashModel: async () => '',
+    openModel: async () => ({ directory: '', contentHash: '', release() {} }),
     backendSettings: {},
     loadsMax: 1,
     limits: {

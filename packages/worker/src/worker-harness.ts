@@ -19,6 +19,7 @@ import {
   isWholeOutcome,
   type Message,
   type MessageKind,
+  NereidError,
   ofLoad,
   type Tensor,
 } from '@nereid/protocol';
@@ -53,6 +54,8 @@ export async function createHarness(options: Partial<WorkerOptions> = {}, largeT
   const transport = largeTensors === undefined ? local : { ...local, largeTensors };
   const repository = await mkdtemp(join(tmpdir(), 'nereid-worker-'));
   const folders = new Map<string, string>();
+  /** What the worker reads of any model, and how many it has open. */
+  const files = { contentHash: HASH, opened: 0 };
   const threads: Thread[] = [];
   const processes: ChildProcess[] = [];
   const clock = systemClock();
@@ -78,8 +81,15 @@ export async function createHarness(options: Partial<WorkerOptions> = {}, largeT
     log: createLog({ level: 'silent' }),
     transport,
     directory: createLocalDirectory<ModelRecord>(),
-    findModel: (name) => folders.get(name),
-    hashModel: async () => HASH,
+    async openModel(name) {
+      const directory = folders.get(name);
+      if (directory === undefined) throw new NereidError('NOT_FOUND', `there is no model '${name}'`);
+      files.opened += 1;
+      const release = () => {
+        files.opened -= 1;
+      };
+      return { directory, contentHash: files.contentHash, release };
+    },
     backendSettings: {},
     loadsMax: 4,
     limits: { ...LIMITS, instance_restart_backoff_min_ms: 1 },
@@ -156,6 +166,7 @@ export async function createHarness(options: Partial<WorkerOptions> = {}, largeT
     owner,
     gateway,
     clock,
+    files,
     threads,
     processes,
     received,
@@ -199,6 +210,7 @@ export async function createHarness(options: Partial<WorkerOptions> = {}, largeT
       await worker.stop();
       await Promise.all([owner.close(), gateway.close()]);
       await rm(repository, { recursive: true });
+      if (files.opened !== 0) throw new Error(`${files.opened} models were not given back`);
       return { ...worker.counters(), timers: clock.liveTimers };
     },
   };

@@ -12,6 +12,7 @@ import {
 } from '@nereid/transport';
 import type { BackendSettings } from './hosted-version.ts';
 import { createWorkerLoop, type WorkerLoopOptions } from './loop.ts';
+import type { OpenModel } from './model-folder.ts';
 import type { InstanceLaunch, SpawnProcess } from './process-line.ts';
 import { createRateLimits } from './rate-limits.ts';
 import { createRecorder, type RecorderOptions } from './recorder.ts';
@@ -26,10 +27,7 @@ export interface WorkerOptions {
   readonly log: Log;
   readonly transport: Transport;
   readonly directory: Directory<ModelRecord>;
-  /** The model's folder in this worker's own repositories, undefined where it is in none. */
-  readonly findModel: (name: string) => string | undefined;
-  /** The content hash of the model's files as this worker reads them (`readModel`'s `contentHash`). */
-  readonly hashModel: (name: string, directory: string) => Promise<string>;
+  readonly openModel: OpenModel;
   /** `--worker-models`: whether this worker takes the model at all; every one by default. */
   readonly holds?: (model: string) => boolean;
   /** GPUs of this machine, numbered from 0; none by default. A model that wants more is left to other workers. */
@@ -113,7 +111,7 @@ type Standing = 'new' | 'registering' | 'registered' | 'lapsed' | 'left';
  * it is *lapsed* until the next heartbeat, which fences it again. `stop` ends in *left*.
  */
 export function createWorker(options: WorkerOptions): Worker {
-  const { clock, log, transport, directory, limits, backendSettings, findModel, hashModel, timing } = options;
+  const { clock, log, transport, directory, limits, backendSettings, openModel, timing } = options;
   const newId = options.newId ?? (() => newProcessId('wk'));
   const rateLimits =
     options.rateLimit === undefined
@@ -131,8 +129,7 @@ export function createWorker(options: WorkerOptions): Worker {
       log,
       limits,
       backendSettings,
-      findModel,
-      hashModel,
+      openModel,
       gpus: options.gpus ?? 0,
       labels: options.labels ?? {},
       holds: options.holds ?? (() => true),
