@@ -21,6 +21,7 @@ import { evictSequence, listSequences } from './sequences.ts';
 import { STOP_SIGNALS } from './stop-signals.ts';
 import { watchJob } from './watch-job.ts';
 import { resendWebhook, showWebhook } from './webhooks.ts';
+import { keeperChannel, startWorker } from './worker-processes.ts';
 
 // The SDK's versions are ours to choose: what its later ones want of Node.js is no news for who runs this one.
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
@@ -41,6 +42,9 @@ const host: RunHost = {
     return (text) => void writeSync(file, text);
   },
   kill: () => process.kill(process.pid, 'SIGKILL'),
+  keeper: keeperChannel(),
+  residentBytes: () => process.memoryUsage.rss(),
+  startWorker,
   start: {
     serve: createServer,
     gateway: (options) => startRole('gateway', options),

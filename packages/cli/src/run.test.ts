@@ -54,6 +54,11 @@ function fakeHost(start: RunHost['start']['serve'], env: Record<string, string> 
     stderr: (text) => {
       seen.err += text;
     },
+    keeper: undefined,
+    residentBytes: () => 0,
+    startWorker: () => {
+      throw new Error('no worker is kept here');
+    },
     listenForSignals: (listener) => {
       listeners.push(listener);
       heard();

@@ -1,12 +1,14 @@
-import { type FlagRole, parseOptions } from '@nereid/config';
+import { type FlagRole, type Options, parseOptions } from '@nereid/config';
 import type { Clock, Log } from '@nereid/runtime';
-import type { ServerOptions } from '@nereid/server';
+import type { RoleProcess, ServerOptions } from '@nereid/server';
 import { type Announced, announceModels, announceServices } from './announce.ts';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import { type StoppableServer, stopWithin } from './graceful-stop.ts';
+import { answerKeeper } from './kept-worker.ts';
 import { mallocProblem } from './malloc.ts';
 import { type LogHost, openLog } from './open-log.ts';
 import { checkRepository } from './repository-check.ts';
+import { isKeeper, type KeptHost, runKept, workerLimits } from './run-kept.ts';
 import { serverOptions } from './server-options.ts';
 import { startFailure } from './start-failure.ts';
 import type { ListenForSignals, StopSignal } from './stop-signals.ts';
@@ -15,10 +17,10 @@ import type { ListenForSignals, StopSignal } from './stop-signals.ts';
 export type RunCommand = 'serve' | FlagRole;
 
 /** What they start. */
-export type Running = Announced & StoppableServer;
+export type Running = Announced & StoppableServer & Pick<RoleProcess, 'holdings'>;
 
 /** What a command takes from the process that it runs in. */
-export interface RunHost extends LogHost {
+export interface RunHost extends LogHost, KeptHost {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   readonly listenForSignals: ListenForSignals;
@@ -49,6 +51,12 @@ export async function run(command: RunCommand, argv: readonly string[], host: Ru
   if (!opened.ok) return fail(opened.error, EXIT_CODE.failed);
   const { log, control } = opened;
   for (const warning of parsed.warnings) log.warn(warning);
+  if (isKeeper(command, options, host)) {
+    const ended = await runKept(argv, options, log, host);
+    if (typeof ended === 'number') return ended;
+    const { text, exitCode } = startFailure(ended.failure);
+    return fail(text, exitCode);
+  }
   const unusable = await checkRepositories(options.modelRepository, log);
   if (unusable !== undefined) return fail(unusable, EXIT_CODE.repository);
 
@@ -67,13 +75,33 @@ export async function run(command: RunCommand, argv: readonly string[], host: Ru
       return fail(loadFailureText(server.loadFailures), EXIT_CODE.repository);
     }
     if (server !== undefined) announceServices(command, server, options, log);
-    log.info(`${await signalled} received: stopping`);
+    const retired = server === undefined ? signalled : retirement(server, options, log, host);
+    const why = await Promise.race([signalled, retired]);
+    if (why === RETIRED) {
+      // A signal bounds what its sequences may take.
+      await Promise.race([server?.stop({ deadlineMs: RETIRED_MS_MAX }), signalled.then(() => stop(0))]);
+      return EXIT_CODE.stopped;
+    }
+    log.info(`${why} received: stopping`);
     // Nobody sends requests to a server that was never there.
     return await stop(server === undefined ? 0 : options.drainPauseMs);
   } catch (failure) {
     const { text, exitCode } = startFailure(failure);
     return fail(text, exitCode);
   }
+}
+
+const RETIRED = 'retired';
+/** A day: what a retired worker's sequences may take. Those that nobody goes on with end by their idle time. */
+const RETIRED_MS_MAX = 86_400_000;
+
+/** Of a worker that is kept: when another serves in its place. */
+async function retirement(server: Running, options: Options, log: Log, host: RunHost): Promise<typeof RETIRED> {
+  const { keeper, clock, residentBytes } = host;
+  if (keeper === undefined) return new Promise(() => {});
+  await answerKeeper({ server, keeper, limits: workerLimits(options), clock, log, residentBytes });
+  log.info('another worker serves in its place: ending what was accepted');
+  return RETIRED;
 }
 
 /** Whose start ends when its models are loaded, so that their table means something. */

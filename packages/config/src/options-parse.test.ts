@@ -94,6 +94,8 @@ describe('forms of a flag', () => {
       modelLoadThreadCount: 4,
       backendConfig: [],
       workerLabels: [],
+      workerMaxLoads: 0,
+      workerMemoryLimit: 0,
       workerModels: [],
       redisUrl: '',
       redisPrefix: 'nereid',

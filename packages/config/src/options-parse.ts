@@ -157,6 +157,11 @@ function finish(
   if (options.rateLimit === 'off' && options.rateLimitResource.length > 0) {
     warnings.push('--rate-limit-resource has no effect without --rate-limit=execution_count: nothing is limited');
   }
+  if (role === undefined && (options.workerMemoryLimit > 0 || options.workerMaxLoads > 0)) {
+    warnings.push(
+      '--worker-memory-limit and --worker-max-loads have no effect in one process: only a worker by itself is replaced',
+    );
+  }
   const cache = readCacheConfig(options);
   if (cache.ok) warnings.push(...cache.warnings);
   return { ok: true, options, warnings };

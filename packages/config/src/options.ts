@@ -29,6 +29,7 @@ import { placementOptions } from './options-placement.ts';
 import { rateOptions } from './options-rate.ts';
 import { repositoryOptions } from './options-repository.ts';
 import { readTraceConfig, traceOptions } from './options-trace.ts';
+import { workerOptions } from './options-worker.ts';
 import { hasHashTag, isClusterUrl } from './redis-hash-tag.ts';
 import { CONTROL_MODES } from './repository-list.ts';
 
@@ -186,6 +187,7 @@ export const optionsSchema = z.strictObject({
     description:
       'This worker holds only the models whose names match one of these (`*` any text, `?` one character); all without it. Repeat it for several.',
   }),
+  ...workerOptions,
   ...rateOptions,
   ...cacheOptions,
   ...journalOptions,

@@ -1,6 +1,7 @@
 import type { ModelRecord } from '@nereid/config';
 import type { LoadFailure } from '@nereid/coordinator';
 import { NereidError } from '@nereid/protocol';
+import type { Worker } from '@nereid/worker';
 import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
 import type { ServerCounts } from './create-server.ts';
@@ -45,6 +46,8 @@ export interface RoleProcess extends Health {
   /** Of a coordinator: the models that it could not load at start, with why. */
   readonly loadFailures: readonly LoadFailure[];
   counts(): Pick<ServerCounts, 'batches'>;
+  /** Of a worker: what it has of models. */
+  readonly holdings?: Worker['holdings'];
   /** Finishes what was accepted (30 s at most, or `deadlineMs`), frees everything. Idempotent. */
   stop(options?: StopOptions): Promise<void>;
 }
@@ -121,7 +124,7 @@ async function startWorkerRole(options: ServerOptions, parts: ProcessParts): Pro
   health.started = true;
   const urls = await openUrls({ metrics, redis: connector?.url });
   const counts = () => ({ batches: worker.counters().batches });
-  return { urls, loadFailures: [], stop, models, counts, ...health };
+  return { urls, loadFailures: [], stop, models, counts, holdings: worker.holdings, ...health };
 }
 
 /** Ready once started. */

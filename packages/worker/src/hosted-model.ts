@@ -65,6 +65,8 @@ export interface HostedModel {
   abandon(): void;
   readonly unsettled: number;
   readonly liveCarriers: number;
+  /** Versions that it has begun to load so far. */
+  readonly loads: number;
 }
 
 export interface SettlingBatch extends Pick<RunningBatch, 'instance'>, OfLoad {
@@ -115,7 +117,9 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     void hosted.stop().then(() => leaving.delete(hosted));
   };
 
+  let loads = 0;
   const open = (key: string, source: VersionSource) => {
+    loads += 1;
     const hosted = createHostedVersion(source, options, changed, (instance) => {
       if (slots.get(key)?.hosted === hosted) sequences.lost(key, instance);
     });
@@ -222,6 +226,9 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     },
     get unsettled() {
       return settling.size + all().reduce((sum, hosted) => sum + hosted.unsettled, 0);
+    },
+    get loads() {
+      return loads;
     },
     get liveCarriers() {
       return all().reduce((sum, hosted) => sum + hosted.liveCarriers, 0);

@@ -54,6 +54,17 @@ export interface WorkerLoop {
   readonly refused: number;
   /** Of what is kept for others. */
   readonly keptBytes: number;
+  holdings(): WorkerHoldings;
+}
+
+/** What models a worker has, for who would put another in its place. */
+export interface WorkerHoldings {
+  /** Versions that are ready, as `model/version`. */
+  readonly ready: readonly string[];
+  /** Others are on their way. */
+  readonly isLoading: boolean;
+  /** Versions that it has begun to load so far. */
+  readonly loads: number;
 }
 
 const NONE: readonly DoneEntry[] = [];
@@ -317,6 +328,16 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     },
     get liveCarriers() {
       return sum((model) => model.liveCarriers);
+    },
+    holdings() {
+      const held = [...models.values()].flatMap((model) =>
+        model.describe().map(({ version, state }) => ({ name: `${model.name}/${version}`, state })),
+      );
+      return {
+        ready: [...new Set(held.flatMap(({ name, state }) => (state === 'READY' ? [name] : [])))],
+        isLoading: held.some(({ state }) => state === 'LOADING'),
+        loads: sum((model) => model.loads),
+      };
     },
   };
 }

@@ -11,7 +11,7 @@ import {
   type Transport,
 } from '@nereid/transport';
 import type { BackendSettings } from './hosted-version.ts';
-import { createWorkerLoop, type WorkerLoopOptions } from './loop.ts';
+import { createWorkerLoop, type WorkerHoldings, type WorkerLoopOptions } from './loop.ts';
 import type { OpenModel } from './model-folder.ts';
 import type { InstanceLaunch, SpawnProcess } from './process-line.ts';
 import { createRateLimits } from './rate-limits.ts';
@@ -80,6 +80,7 @@ export interface Worker {
   stop(deadlineMs?: number): Promise<void>;
   /** All zero when nothing is left. */
   counters(): WorkerCounters;
+  holdings(): WorkerHoldings;
   /** Bytes of outputs that are kept for the next steps of their runs. */
   readonly keptBytes: number;
   /** Messages without effect: of owners that had been replaced, or to an id under which its registration had lapsed. */
@@ -269,6 +270,7 @@ export function createWorker(options: WorkerOptions): Worker {
       threads: loop.liveCarriers,
       calls: calls.opened?.waiting ?? 0,
     }),
+    holdings: loop.holdings,
     get keptBytes() {
       return loop.keptBytes;
     },
