@@ -1,10 +1,10 @@
 /** What an owner does with the requests of its models, by the messages that pass its mailbox. */
-import { type Message, type ProcessId, QUEUE_FULL } from '@nereid/protocol';
+import { type ExecuteMessage, type Message, type ProcessId, QUEUE_FULL } from '@nereid/protocol';
 import type { Transport } from '@nereid/transport';
 import { createQueueChecks, type QueueChecks } from './queue-checks.ts';
 import { queueRules } from './queue-rules.ts';
 import { EXPIRED_TEXT, type SimChecks, watched } from './sim-checks.ts';
-import { modelSource, simModel } from './sim-models.ts';
+import { contentHash, modelSource, simModel } from './sim-models.ts';
 
 const NOT_PASSED_ON = 'the answer could not be passed on';
 
@@ -13,14 +13,14 @@ export interface OwnerWatchOptions {
   readonly nowUs: () => number;
   /** The number of the epoch under which it owns the model now. */
   readonly epoch: (model: string) => number | undefined;
-  /** Counted up by a reload, which gives the model new queues. */
+  /** Counted up where its files change, which then are loaded beside those that serve, with queues of their own. */
   readonly build: (model: string) => number;
   /** As of the queue's checks. */
   readonly healthy: boolean;
   readonly fail: SimChecks['fail'];
 }
 
-/** One model under one epoch, from one load on. */
+/** One model under one epoch, as loaded from files of one build. */
 interface Watched {
   readonly queue: QueueChecks;
   /** Of an ordered model: what was sent and is not over, in the order of its first sending; undefined for others. */
@@ -33,19 +33,20 @@ export function watchOwner(transport: Transport, options: OwnerWatchOptions): Tr
 }
 
 function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, fail }: OwnerWatchOptions) {
-  /** By model, epoch and load. */
+  /** By model, epoch and build. */
   const all = new Map<string, Watched>();
   /**
    * Requests whose place is not known: what a worker was said to run for an earlier owner is not queued (R26), and
    * what came under an earlier epoch keeps the place that it had where this process has taken a new one (R7), and
-   * what comes while the owner takes the model is queued once it has.
+   * what comes while the owner takes the model is queued once it has. Of what comes between a change of the files and the
+   * first batch to them nobody can say which of the two loads has it.
    */
   const unsure = new Set<string>();
   /** Requests in batches that are out, under whatever epoch they were sent. */
   const running = new Set<string>();
   /** Requests whose last answer has come to the owner, which is to pass it on in its turn. */
   const held = new Set<string>();
-  /** Models and epochs under which a batch has been sent. */
+  /** Those of the keys under which a batch has been sent. */
   const begun = new Set<string>();
   /** Of steps that were not sent yet: when nobody waits for them any more. */
   const dueUs = new Map<string, number>();
@@ -53,13 +54,21 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
   /** Under which of them a request came. */
   const places = new Map<string, Watched>();
 
-  const keyOf = (model: string, epoch: number) => `${model}/${epoch}/${build(model)}`;
+  /** By model and number: of which files the load is. */
+  const loads = new Map<string, string>();
+  const loadOf = (model: string, load = 0) => `${model}/${load}`;
 
-  const watchedOf = (model: string, epoch: number): Watched | undefined => {
+  const keyOf = (model: string, epoch: number, hash = contentHash(model, build(model))) => `${model}/${epoch}/${hash}`;
+
+  const keyOfBatch = ({ model, epoch, load }: ExecuteMessage) =>
+    keyOf(model, epoch.number, loads.get(loadOf(model, load)));
+
+  const isReloaded = (model: string) => build(model) > 1;
+
+  const watchedOf = (model: string, epoch: number, key = keyOf(model, epoch)): Watched | undefined => {
     const { versions, idleUs } = simModel(model);
     // Of several versions each has a queue of its own, and which one serves a request is not said. Sequences have another rule.
     if (versions.length > 1 || idleUs !== undefined) return undefined;
-    const key = keyOf(model, epoch);
     const known = all.get(key);
     if (known !== undefined) return known;
     const { config } = modelSource(model, 1);
@@ -91,9 +100,9 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
 
   /** What was sent under an epoch that is over is answered as it comes. */
   const checkTurn = (model: string, id: string) => {
-    const unanswered = all.get(keyOf(model, ownEpoch(model) ?? 0))?.unanswered;
-    if (unanswered?.has(id) !== true) return;
-    const [first] = unanswered;
+    const epoch = ownEpoch(model) ?? 0;
+    const its = [...all].find(([key, { unanswered }]) => key.startsWith(`${model}/${epoch}/`) && unanswered?.has(id));
+    const [first] = its?.[1].unanswered ?? [id];
     if (first !== id) fail('order', `${owner} answers ${id} before ${first}, which was sent before it`);
   };
 
@@ -107,7 +116,9 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
         }
         const watched = watchedOf(message.model, message.epoch.number);
         const { id, request } = message;
-        if (!healthy && !begun.has(keyOf(message.model, message.epoch.number))) unsure.add(id);
+        if (!begun.has(keyOf(message.model, message.epoch.number)) && (!healthy || isReloaded(message.model))) {
+          unsure.add(id);
+        }
         if (watched === undefined || message.epoch.owner !== owner || unsure.has(id)) return;
         // A copy of what waits or runs is dropped (R25), also where the owner has taken a new epoch meanwhile (R7).
         const known = places.get(id);
@@ -140,8 +151,9 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
     sent(message: Message) {
       const now = nowUs();
       if (message.kind === 'execute') {
-        begun.add(keyOf(message.model, message.epoch.number));
-        const watched = watchedOf(message.model, message.epoch.number);
+        const key = keyOfBatch(message);
+        begun.add(key);
+        const watched = watchedOf(message.model, message.epoch.number, key);
         const ids = message.entries.map(({ id }) => id);
         const late = ids.find((id) => (dueUs.get(id) ?? now) < now);
         if (late !== undefined)
@@ -157,6 +169,8 @@ function createOwnerWatch({ id: owner, nowUs, epoch: ownEpoch, build, healthy, f
           if (!unsure.has(id) && !hasPlace(id)) watched?.unanswered?.add(id);
         }
         watched?.queue.dispatched(ids, now);
+      } else if (message.kind === 'control' && message.action === 'load') {
+        loads.set(loadOf(message.model, message.load), message.contentHash);
       } else if (message.kind === 'stale') {
         places.get(message.id)?.queue.left(message.id);
         unsure.add(message.id);

@@ -101,7 +101,7 @@ export {
   type StateSignature,
   sequenceSignature,
 } from './sequence-signature.ts';
-export { sourceChange } from './source-change.ts';
+export { differsInInstances, instanceChanges, sourceChange } from './source-change.ts';
 export { NO_TRACES, TRACE_LEVELS, TRACE_RANGES, type TraceConfig, type TraceLevel } from './trace-config.ts';
 export { unsupportedReason, unsupportedScheduling } from './unsupported-reason.ts';
 export { type WarmupInput, type WarmupSample, warmupSamples } from './warmup.ts';

@@ -27,7 +27,7 @@ export function sourceChange(old: ModelSource, found: ModelSource): SourceChange
 }
 
 /** True of configs that are equal but for `instance_group` and `version_policy`. */
-function differsInInstances(old: ModelConfig, found: ModelConfig): boolean {
+export function differsInInstances(old: ModelConfig, found: ModelConfig): boolean {
   return equals(ModelConfigSchema, withoutInstances(old), withoutInstances(found));
 }
 

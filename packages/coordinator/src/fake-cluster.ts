@@ -190,6 +190,8 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     draining: false,
     /** What it says of them. */
     streams: [] as readonly RunningStream[],
+    /** Why it cannot have other instances of what it holds; '' where it can. */
+    unchanged: '',
     /** Why a version fails to load. */
     failures: new Map<string, string>(),
     describe(model: string, askedAt = 0) {
@@ -347,7 +349,16 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     epochs.set(message.model, message.epoch);
     const { keep = [], load = 0 } = message;
     const loaded = message.action === 'load' ? message.versions : [];
-    const kept = message.action === 'load' ? (held.get(message.model) ?? []) : [];
+    const before = held.get(message.model) ?? [];
+    const kept = message.action === 'load' ? before : [];
+    const stays = before.find((version) => (version.load ?? 0) === load && version.contentHash !== message.contentHash);
+    if (worker.unchanged !== '' && message.action === 'load' && stays !== undefined) {
+      held.set(
+        message.model,
+        before.map((version) => ({ ...version, reason: worker.unchanged })),
+      );
+      return;
+    }
     held.set(message.model, [
       ...kept.filter((version) => (version.load ?? 0) !== load && keep.includes(version.load ?? 0)),
       ...loaded.map((version) => ({ ...described(message, version), ...ofLoad(load) })),

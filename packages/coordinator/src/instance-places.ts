@@ -143,14 +143,15 @@ export function createInstancePlaces({
       }
       for (const [key, instance] of instances) {
         if (instance.worker !== worker) continue;
-        if (!ready.has(key) || (instance.draining && !draining)) lose(key, instance);
+        const drains = draining || ready.get(key)?.leaving === true;
+        if (!ready.has(key) || (instance.draining && !drains)) lose(key, instance);
       }
-      for (const [key, { index, name, batches }] of ready) {
+      for (const [key, { index, name, batches, leaving }] of ready) {
         const instance = instances.get(key) ?? newlyPlaced(worker, index, name);
         instances.set(key, instance);
         recount(key, instance, batches.filter((batch) => !isOurs(batch, key)).length);
         instance.known = true;
-        if (draining) drainOne(key, instance);
+        if (draining || leaving === true) drainOne(key, instance);
       }
       for (const key of ready.keys()) offer(key);
     },

@@ -159,6 +159,42 @@ describe('loading', () => {
     await cluster.coordinator.stop();
   });
 
+  const withInstances = (count: number) =>
+    fakeModel('m', `instance_group { count: ${count} kind: KIND_CPU }`, {
+      contentHash: `hash-${count}`,
+      filesHash: 'files',
+    });
+
+  test('other instances of the same files are no new load', async () => {
+    const cluster = fakeCluster([withInstances(1)], { controlMode: 'explicit', loadModels: ['m'] });
+    const worker = await cluster.worker();
+    const gateway = cluster.gateway();
+    await cluster.coordinator.start();
+    const running = gateway.infer(fakeRequest('m'));
+    await settle();
+    worker.instances = 2;
+    cluster.files.set('m', withInstances(2));
+    await cluster.coordinator.loadModel('m');
+    expect(toldLoads(worker)).toEqual(['load 1', 'load 1']);
+    expect(cluster.directory.record('m')).toMatchObject({ contentHash: 'hash-2', versions: [{ state: 'READY' }] });
+    worker.finish();
+    await settle();
+    expect(gateway.outcome(running)).toBe('ok');
+    await cluster.coordinator.stop();
+  });
+
+  test('other instances that no worker can start leave the model as it is', async () => {
+    const cluster = fakeCluster([withInstances(1)], { controlMode: 'explicit', loadModels: ['m'] });
+    const worker = await cluster.worker();
+    await cluster.coordinator.start();
+    worker.unchanged = 'Internal: no room';
+    cluster.files.set('m', withInstances(2));
+    await expect(cluster.coordinator.loadModel('m')).rejects.toThrow("load failed for model 'm': Internal: no room");
+    expect(cluster.directory.record('m')).toMatchObject({ contentHash: 'hash-1', versions: [{ state: 'READY' }] });
+    expect(worker.controls.at(-1)?.contentHash).toBe('hash-1');
+    await cluster.coordinator.stop();
+  });
+
   test('a load beside the one that serves waits for every worker', async () => {
     const cluster = fakeCluster([fakeModel('m')], { controlMode: 'explicit', loadModels: ['m'] });
     const worker = await cluster.worker();

@@ -152,13 +152,18 @@ const doneEntry = record<DoneEntry>({
   result: oneOf(ENTRY_RESULTS),
   error: nullable(readError),
 });
-const instance = record<InstanceDescription>({
+const instanceMembers = record<Omit<InstanceDescription, 'leaving'> & Record<'leaving', unknown>>({
   index: count,
   name: text,
   ready: flag,
   passive: flag,
   batches: list(integer),
+  leaving: (value) => value,
 });
+const instance: FrameReader<InstanceDescription> = (value, body) => {
+  const { leaving, ...members } = instanceMembers(value, body);
+  return leaving === undefined ? members : { ...members, leaving: flag(leaving, body) };
+};
 const mark: FrameReader<readonly [string, number]> = (value, body) => {
   if (!Array.isArray(value)) throw frameError('mark expected');
   return [text(value[0], body), integer(value[1], body)];

@@ -281,6 +281,8 @@ export interface InstanceDescription {
   readonly ready: boolean;
   /** Loaded, but never scheduled. */
   readonly passive: boolean;
+  /** Of a model that keeps sequences: it is given up once those that it has are over. Absent for false. */
+  readonly leaving?: boolean;
   /** Batches that it holds, running and waiting. */
   readonly batches: readonly number[];
 }

@@ -8,6 +8,7 @@
  */
 import {
   decodeModelConfig,
+  differsInInstances,
   type Labels,
   type ModelConfig,
   missingGpus,
@@ -120,8 +121,12 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
   let loads = 0;
   const open = (key: string, source: VersionSource) => {
     loads += 1;
-    const hosted = createHostedVersion(source, options, changed, (instance) => {
-      if (slots.get(key)?.hosted === hosted) sequences.lost(key, instance);
+    const isThere = () => slots.get(key)?.hosted === hosted;
+    const hosted = createHostedVersion(source, options, changed, {
+      lost: (instance) => {
+        if (isThere()) sequences.lost(key, instance);
+      },
+      over: (instance) => sequences.overOn(key, instance),
     });
     return hosted;
   };
@@ -131,6 +136,10 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     const held = slots.get(key)?.hosted;
     const isThere = held?.state === 'READY' || held?.state === 'LOADING';
     if (held !== undefined && isThere && sameContent(held.source, source)) return;
+    if (held?.state === 'READY' && differsInInstances(held.source.config, source.config)) {
+      held.change(source);
+      return;
+    }
     if (held !== undefined) leave(held);
     const hosted = open(key, source);
     slots.set(key, { load, hosted });

@@ -13,6 +13,7 @@ import {
   carrierSettings,
   type ExpandedInstance,
   expandInstances,
+  instanceChanges,
   type ModelConfig,
   type ModelSignature,
   modelConfigJson,
@@ -22,6 +23,7 @@ import {
   ERROR_TABLE,
   type ErrorInfo,
   errorInfo,
+  type InstanceDescription,
   NereidError,
   type VersionDescription,
   type VersionState,
@@ -76,6 +78,14 @@ export interface VersionSource {
 
 export interface HostedVersion {
   readonly source: VersionSource;
+  /**
+   * Has the instances of another source of the same files: those that go on are as they were, others are started first,
+   * and what is not wanted any more then ends what it has. Where one cannot be started all stays as it is, with the
+   * reason in the description.
+   */
+  change(next: VersionSource): void;
+  /** The instance takes nothing more. */
+  isGone(instance: number): boolean;
   readonly state: VersionState;
   /** Loads all instances. Never throws; resolves when the version is READY or UNAVAILABLE. */
   load(): Promise<void>;
@@ -92,21 +102,48 @@ export interface HostedVersion {
   readonly liveCarriers: number;
 }
 
+/** The sequences of a version, whose state its instances have. */
+export interface InstanceSequences {
+  /** What an instance (all of them, where it is undefined) had of them is gone. */
+  lost(instance: number | undefined): void;
+  /** Resolves once the instance has none. */
+  over(instance: number): Promise<void>;
+}
+
+interface HeldInstance {
+  readonly expanded: ExpandedInstance;
+  readonly instance: Instance;
+  /** Not wanted any more. */
+  leaving: boolean;
+  /** It takes nothing more, and is not described. */
+  gone?: boolean;
+}
+
+function describeHeld({ instance, leaving, gone }: HeldInstance): InstanceDescription[] {
+  if (gone === true) return [];
+  return [leaving ? { ...instance.describe(), leaving } : instance.describe()];
+}
+
 const NO_LAUNCH: InstanceLaunch = { prefix: [] };
 
-/** `stateLost`: what an instance (all of them, where it is undefined) had of sequences is gone. */
 export function createHostedVersion(
   source: VersionSource,
   hosting: HostingOptions,
   changed: () => void,
-  stateLost: (instance: number | undefined) => void,
+  sequences: InstanceSequences,
 ): HostedVersion {
   const { config, version } = source;
+  const instances = () => [...held.values()].map(({ instance }) => instance);
   let state: VersionState = 'LOADING';
   let reason = '';
-  let instances: readonly Instance[] = [];
+  /** By index. Those that leave are among them until they have ended. */
+  const held = new Map<number, HeldInstance>();
+  let current = source;
+  let nextIndex = 0;
+  let changes = Promise.resolve();
   let stopping: Promise<void> | undefined;
-  const giveFolderBack = source.folder.hold();
+  /** Instances of an earlier source start again from its folder. */
+  const folders = [source.folder.hold()];
 
   const become = (next: VersionState, why = '') => {
     state = next;
@@ -116,19 +153,20 @@ export function createHostedVersion(
 
   const giveUp = (error: ErrorInfo) => {
     if (state === 'UNAVAILABLE' || state === 'UNLOADING') return;
-    stateLost(undefined);
+    sequences.lost(undefined);
     become('UNAVAILABLE', `${ERROR_TABLE[error.code].label}: ${error.message}`);
     hosting.log.error({ model: config.name, version }, `failed to load: ${reason}`);
-    for (const instance of instances) void instance.stop();
+    for (const instance of instances()) void instance.stop();
   };
 
   const warned = new Set<Instance>();
 
   /** Triton has no such case: an instance that is given up leaves the others to serve. */
   const instanceChanged = () => {
-    const failed = instances.filter((instance) => instance.failure !== null);
+    const all = instances();
+    const failed = all.filter((instance) => instance.failure !== null);
     const why = failed[0]?.failure ?? null;
-    const isLeft = instances.some((instance) => instance.failure === null && !instance.describe().passive);
+    const isLeft = all.some((instance) => instance.failure === null && !instance.describe().passive);
     if (why !== null && (state === 'LOADING' || !isLeft)) {
       giveUp(why);
       return;
@@ -136,10 +174,32 @@ export function createHostedVersion(
     for (const instance of failed) {
       if (warned.has(instance)) continue;
       warned.add(instance);
-      const left = instances.length - failed.length;
+      const left = all.length - failed.length;
       hosting.log.warn({ model: config.name, version, left }, `an instance was given up: ${instance.failure?.message}`);
     }
     if (state === 'READY') changed();
+  };
+
+  /** They are known before they are ready. */
+  const startAll = async (
+    of: VersionSource,
+    directory: string,
+    expanded: readonly ExpandedInstance[],
+  ): Promise<ErrorInfo | null> => {
+    const gates = hosting.rateLimits?.join(expanded);
+    const started = expanded.map((one) => {
+      const instance = gatedInstance(of, gates?.get(one.index), instanceChanged, (changed) =>
+        instanceOf(of, hosting, directory, one, { changed, stateLost: () => sequences.lost(one.index) }),
+      );
+      held.set(one.index, { expanded: one, instance, leaving: false });
+      nextIndex = Math.max(nextIndex, one.index + 1);
+      return instance;
+    });
+    const isWanted = () => state === 'LOADING' || state === 'READY';
+    const failures = await Promise.all(
+      started.map((instance) => hosting.limitLoads(async () => (isWanted() ? instance.start() : null))),
+    );
+    return failures.find((failure) => failure !== null) ?? null;
   };
 
   const load = async () => {
@@ -148,39 +208,85 @@ export function createHostedVersion(
       if (state !== 'LOADING') return;
       const expanded = expandInstances(config);
       checkCount(config, expanded, hosting.limits);
-      const gates = hosting.rateLimits?.join(expanded);
-      instances = expanded.map((one) =>
-        gatedInstance(source, gates?.get(one.index), instanceChanged, (changed) =>
-          instanceOf(source, hosting, directory, one, { changed, stateLost: () => stateLost(one.index) }),
-        ),
-      );
-      const failures = await Promise.all(
-        instances.map((instance) => hosting.limitLoads(async () => (state === 'LOADING' ? instance.start() : null))),
-      );
-      const failed = failures.find((failure) => failure !== null);
-      if (failed !== undefined && failed !== null) giveUp(failed);
+      const failed = await startAll(source, directory, expanded);
+      if (failed !== null) giveUp(failed);
       else if (state === 'LOADING') become('READY');
     } catch (error) {
       giveUp(errorInfo(error));
     }
   };
 
+  /** What it has ends; a sequence has its state there. */
+  const leave = async (index: number, one: HeldInstance) => {
+    one.leaving = true;
+    if (current.signature.sequence !== undefined) await sequences.over(index);
+    one.gone = true;
+    changed();
+    await one.instance.stop();
+    held.delete(index);
+    changed();
+  };
+
+  const drop = async (index: number) => {
+    const one = held.get(index);
+    held.delete(index);
+    await one?.instance.stop();
+  };
+
+  const change = async (next: VersionSource) => {
+    if (state !== 'READY') return;
+    const staying = [...held.values()].filter(({ leaving }) => !leaving).map(({ expanded }) => expanded);
+    const giveBack = next.folder.hold();
+    try {
+      const directory = await next.folder.directory();
+      const { added, removed } = instanceChanges(staying, expandInstances(next.config), nextIndex);
+      checkCount(config, [...staying, ...added], hosting.limits);
+      const failed = await startAll(next, directory, added);
+      if (state !== 'READY') {
+        giveBack();
+        return;
+      }
+      if (failed !== null) {
+        await Promise.all(added.map(({ index }) => drop(index)));
+        throw new NereidError(failed.code, failed.message);
+      }
+      current = next;
+      folders.push(giveBack);
+      reason = '';
+      for (const { index } of removed) {
+        const one = held.get(index);
+        if (one !== undefined) void leave(index, one);
+      }
+    } catch (error) {
+      giveBack();
+      const { code, message } = errorInfo(error);
+      reason = `${ERROR_TABLE[code].label}: ${message}`;
+    }
+    changed();
+  };
+
   const stop = async () => {
     const loaded = state !== 'UNAVAILABLE';
     if (loaded) become('UNLOADING');
-    await Promise.all(instances.map((instance) => instance.stop()));
-    giveFolderBack();
+    await Promise.all(instances().map((instance) => instance.stop()));
+    for (const giveBack of folders) giveBack();
     if (loaded) become('UNAVAILABLE', 'unloaded');
   };
 
   return {
-    source,
+    get source() {
+      return current;
+    },
+    change(next) {
+      changes = changes.then(() => change(next));
+    },
+    isGone: (index) => held.get(index)?.gone ?? (!held.has(index) && index < nextIndex),
     get state() {
       return state;
     },
     load,
     execute(index, batch) {
-      const instance = instances[index];
+      const instance = held.get(index)?.instance;
       if (instance !== undefined && (state === 'READY' || state === 'LOADING')) {
         instance.execute(batch);
         return;
@@ -197,27 +303,27 @@ export function createHostedVersion(
       );
     },
     cancel(index, batch, position) {
-      instances[index]?.cancel(batch, position);
+      held.get(index)?.instance.cancel(batch, position);
     },
     stop() {
       stopping ??= stop();
       return stopping;
     },
     abandon() {
-      for (const instance of instances) instance.abandon();
+      for (const instance of instances()) instance.abandon();
     },
     describe: () => ({
       version,
       state,
       reason,
-      instances: instances.map((instance) => instance.describe()),
-      contentHash: source.contentHash,
+      instances: [...held.values()].flatMap(describeHeld),
+      contentHash: current.contentHash,
     }),
     get unsettled() {
-      return instances.reduce((sum, instance) => sum + instance.unsettled, 0);
+      return instances().reduce((sum, instance) => sum + instance.unsettled, 0);
     },
     get liveCarriers() {
-      return instances.reduce((sum, instance) => sum + instance.liveCarriers, 0);
+      return instances().reduce((sum, instance) => sum + instance.liveCarriers, 0);
     },
   };
 }

@@ -239,6 +239,56 @@ describe('loading', () => {
     expect(await answerOf(0)).toBe(1);
   });
 
+  const instances = ({ versions }: DescribedMessage) =>
+    (versions[0]?.instances ?? []).map(({ index, name, ready }) => `${index} ${name} ${ready}`);
+  /** The same files with so many instances, as the worker says that it has them. */
+  const change = async (count: number, contentHash: string, source = model('1')) => {
+    await harness.javascript('m', source, `instance_group { count: ${count} kind: KIND_CPU }`);
+    harness.files.contentHash = contentHash;
+    const changed = harness.described(
+      'm',
+      ({ versions }) => versions[0]?.contentHash === contentHash || versions[0]?.reason !== '',
+    );
+    harness.owner.send('wk-test', await harness.control('m', { contentHash }));
+    return changed;
+  };
+
+  it('adds and removes instances of the same files beside those that go on', async () => {
+    await harness.javascript('m', model('1'), 'instance_group { count: 1 kind: KIND_CPU }');
+    await harness.load('m');
+    const [first] = harness.threads;
+    expect(instances(await change(3, 'three'))).toEqual(['0 m_0_0 true', '1 m_0_1 true', '2 m_0_2 true']);
+    const alone = harness.described('m', (message) => instances(message).length === 1);
+    const { versions } = await change(1, 'one');
+    expect(versions[0]?.state).toBe('READY');
+    expect(instances(await alone)).toEqual(['0 m_0_0 true']);
+    expect(harness.threads).toHaveLength(3);
+    expect(harness.threads[0]).toBe(first);
+    // Sent before its owner had heard of it: to be run elsewhere, and told anew what there is.
+    const told = harness.described('m', () => true);
+    harness.owner.send('wk-test', {
+      ...{ kind: 'execute', model: 'm', epoch: EPOCH, version: '1', batch: 99, instance: 2 },
+      entries: [{ id: 'gw-test:99', replyTo: 'gw-test', request: x, session: null, slot: -1 }],
+    });
+    const { entries } = await harness.next('done', ({ batch }) => batch === 99);
+    expect(entries.map(({ result }) => result)).toEqual(['noslot']);
+    expect(instances(await told)).toEqual(['0 m_0_0 true']);
+    expect(await answerOf(0)).toBe(1);
+  });
+
+  it('stays as it is where other instances cannot be started, and says why', async () => {
+    const source = `export const initialize = ({ instanceName }) => {
+      if (instanceName === 'm_0_1') throw Error('no room');
+    };
+    ${model('1')}`;
+    await harness.javascript('m', source, 'instance_group { count: 1 kind: KIND_CPU }');
+    await harness.load('m');
+    const { versions } = await change(2, 'two', source);
+    expect(versions[0]).toMatchObject({ state: 'READY', contentHash: 'hash', reason: expect.stringMatching(/no room/) });
+    expect(versions[0]?.instances).toHaveLength(1);
+    expect(await answerOf(0)).toBe(1);
+  });
+
   it('unloads what the owner no longer names, and loads it again', async () => {
     await harness.javascript('m', model('1'));
     await harness.load('m');

@@ -147,12 +147,15 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
   const execute = (model: HostedModel, sent: ExecuteMessage, receivedNs: number) => {
     const message = kept?.fill(sent) ?? sent;
     const sequences = model.sequences.of(heldKey(message.version, message.load));
+    const hosted = model.version(message.version, message.load);
+    const isGone = hosted?.isGone(message.instance) === true;
     // A worker that knows nothing of a version has none of its sequences.
-    if (sequences === undefined && (stopping || message.entries[0]?.step !== undefined)) {
+    if (sequences === undefined && (stopping || isGone || message.entries[0]?.step !== undefined)) {
       sendBack(mailbox(), message);
+      // Its owner takes this worker for one that drains.
+      if (isGone && !stopping) describe(model, model.fence?.owner ?? message.epoch.owner, 0);
       return;
     }
-    const hosted = model.version(message.version, message.load);
     const signature = hosted?.source.signature ?? null;
     const execution = `${mailbox().id}/${++executions}`;
     const owner = () => model.fence?.owner ?? message.epoch.owner;
@@ -165,7 +168,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
             mailbox,
             execution,
             nowUs: options.clock.nowUs,
-            admits: !stopping,
+            admits: !stopping && !isGone,
             runs: (id) => model.running.has(id),
             address: (entry) => answerAddress({ message, owner }, entry),
             kept,

@@ -21,6 +21,8 @@ export interface ModelSequences {
   /** Resolves once no sequence lives, or `giveUp` was called. */
   over(): Promise<void>;
   giveUp(): void;
+  /** Resolves once no sequence lives on that instance. */
+  overOn(key: string, instance: number): Promise<void>;
   /** Something may have ended. */
   review(): void;
   describe(key: string): Pick<VersionDescription, 'slots' | 'ended'>;
@@ -43,6 +45,7 @@ export function createModelSequences(
 ): ModelSequences {
   const versions = new Map<string, Held>();
   const waiting: (() => void)[] = [];
+  const leaving = new Set<{ readonly isOver: () => boolean; readonly resolve: () => void }>();
   /** `overCount` of all versions at the last review; -1 where a version is gone with its sessions. */
   let seenOver = 0;
 
@@ -66,6 +69,11 @@ export function createModelSequences(
     for (const { slots } of versions.values()) over += slots.overCount;
     if (over !== seenOver) reviewed?.(fate);
     seenOver = over;
+    for (const wait of leaving) {
+      if (!wait.isOver()) continue;
+      leaving.delete(wait);
+      wait.resolve();
+    }
     if (waiting.length > 0 && !anyLive()) wake();
   };
 
@@ -102,6 +110,10 @@ export function createModelSequences(
     },
     async over() {
       if (anyLive()) await new Promise<void>((resolve) => waiting.push(resolve));
+    },
+    overOn(key, instance) {
+      const isOver = () => versions.get(key)?.slots.livesOn(instance) !== true;
+      return isOver() ? Promise.resolve() : new Promise((resolve) => leaving.add({ isOver, resolve }));
     },
     giveUp: wake,
     review,

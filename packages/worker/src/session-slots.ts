@@ -74,6 +74,8 @@ export interface SessionSlots {
   nextChunk(session: string): number;
   describe(nowUs: number): { readonly slots: readonly SlotDescription[]; readonly ended: readonly EndedSession[] };
   fate(session: string): SessionFate;
+  /** Whether a session lives on that instance. */
+  livesOn(instance: number): boolean;
   /** Sessions that live. */
   readonly live: Iterable<string>;
   readonly size: number;
@@ -306,6 +308,7 @@ export function createSessionSlots(model: string, limits: KeptAnswersLimits): Se
       const past = ended.get(session);
       return past === undefined ? undefined : past.lost ? 'lost' : 'ended';
     },
+    livesOn: (instance) => [...sessions.values()].some((live) => live.instance === instance),
     live: { [Symbol.iterator]: () => sessions.keys() },
     get size() {
       return sessions.size;
