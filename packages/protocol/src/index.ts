@@ -140,17 +140,14 @@ export {
   type ExecuteEntry,
   type ExecuteMessage,
   type FreeMessage,
-  heldKey,
   type InferMessage,
   type InstanceDescription,
   type Message,
   type MessageKind,
   type MissingMessage,
   type MovedMessage,
-  type OfLoad,
   type OtherResponse,
   type OtherResponseKind,
-  ofLoad,
   type ProcessId,
   type RefusedMessage,
   type ResponseMessage,
@@ -164,6 +161,7 @@ export {
   type VersionDescription,
 } from './message.ts';
 export { decodeMessage, encodeMessage } from './message-codec.ts';
+export { heldKey, type OfLoad, ofLoad } from './of-load.ts';
 export { ownText } from './own-text.ts';
 export { type GrpcRequestLimits, RESPONSES_COUNTED_MAX, type RequestLimits, WALL_MS_MAX } from './protocol-limits.ts';
 export type {

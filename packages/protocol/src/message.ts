@@ -7,6 +7,7 @@ import type { CarriedOutcome, CarriedRequest } from './blob.ts';
 import type { CachedMessage } from './cached-message.ts';
 import type { ErrorInfo } from './error.ts';
 import type { KeptMessage, PutMessage } from './kept-messages.ts';
+import type { OfLoad } from './of-load.ts';
 import type { QuestionMessage } from './question-messages.ts';
 import type { VersionState } from './version-state.ts';
 
@@ -23,27 +24,6 @@ export interface ModelMessage {
   readonly model: string;
   readonly epoch: Epoch;
 }
-
-/**
- * Each load of a model has a number, which rises: workers may hold a version from several loads, of which one serves
- * and the others end what they have accepted (docs/protocol.md R41).
- */
-export interface OfLoad {
-  /** Absent for 0, the first. */
-  readonly load?: number;
-}
-
-/** Names a version of one load among all that a worker holds of a model. */
-export function heldKey(version: string, load = 0): string {
-  return load === 0 ? version : `${version}#${load}`;
-}
-
-/** The member of a message that says its load. */
-export function ofLoad(load = 0): OfLoad {
-  return load === 0 ? FIRST_LOAD : { load };
-}
-
-const FIRST_LOAD: OfLoad = {};
 
 /** gateway → owner: run this request and answer to `replyTo`. */
 export interface InferMessage extends ModelMessage {
