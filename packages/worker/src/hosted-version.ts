@@ -23,13 +23,13 @@ import {
   ERROR_TABLE,
   type ErrorInfo,
   errorInfo,
-  type InstanceDescription,
   NereidError,
   type VersionDescription,
   type VersionState,
 } from '@nereid/protocol';
 import type { AtMost, Clock, Log } from '@nereid/runtime';
 import type { ModelCaller } from './carrier-calls.ts';
+import { describeHeld, type HeldInstance, type InstanceSequences } from './held-instance.ts';
 import { createInstance, type Instance, type InstanceLimits, type InstanceOptions } from './instance.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
 import type { OpenLine } from './instance-line.ts';
@@ -100,28 +100,6 @@ export interface HostedVersion {
   describe(): Omit<VersionDescription, 'running'>;
   readonly unsettled: number;
   readonly liveCarriers: number;
-}
-
-/** The sequences of a version, whose state its instances have. */
-export interface InstanceSequences {
-  /** What an instance (all of them, where it is undefined) had of them is gone. */
-  lost(instance: number | undefined): void;
-  /** Resolves once the instance has none. */
-  over(instance: number): Promise<void>;
-}
-
-interface HeldInstance {
-  readonly expanded: ExpandedInstance;
-  readonly instance: Instance;
-  /** Not wanted any more. */
-  leaving: boolean;
-  /** It takes nothing more, and is not described. */
-  gone?: boolean;
-}
-
-function describeHeld({ instance, leaving, gone }: HeldInstance): InstanceDescription[] {
-  if (gone === true) return [];
-  return [leaving ? { ...instance.describe(), leaving } : instance.describe()];
 }
 
 const NO_LAUNCH: InstanceLaunch = { prefix: [] };

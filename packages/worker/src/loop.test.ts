@@ -284,7 +284,11 @@ describe('loading', () => {
     await harness.javascript('m', source, 'instance_group { count: 1 kind: KIND_CPU }');
     await harness.load('m');
     const { versions } = await change(2, 'two', source);
-    expect(versions[0]).toMatchObject({ state: 'READY', contentHash: 'hash', reason: expect.stringMatching(/no room/) });
+    expect(versions[0]).toMatchObject({
+      state: 'READY',
+      contentHash: 'hash',
+      reason: expect.stringMatching(/no room/),
+    });
     expect(versions[0]?.instances).toHaveLength(1);
     expect(await answerOf(0)).toBe(1);
   });
