@@ -2,7 +2,7 @@
 /**
  * What must hold, measured: each figure, its bar, pass or fail.
  *
- *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [malloc] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]
+ *   node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [malloc] [hot-swaps] [loads] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]
  *
  * `--base` is for `journal`: another checkout, built, of a commit without one. That takes ten turns of 1 s.
  * Run it while nothing else runs: others' CPU is printed, and turns that they disturb are repeated.
@@ -16,6 +16,7 @@ import { bulkBar } from './bars-bulk.mjs';
 import { guideBar, guideBesideTriton } from './bars-guide.mjs';
 import { jobsBar } from './bars-jobs.mjs';
 import { journalBar } from './bars-journal.mjs';
+import { hotSwapsBar, loadsBar } from './bars-loads.mjs';
 import { mallocBar } from './bars-malloc.mjs';
 import { memoryBar } from './bars-memory.mjs';
 import { pipelineBar } from './bars-pipeline.mjs';
@@ -36,6 +37,8 @@ const BARS = {
   'jobs-single': (context) => jobsBar('add_sub', context),
   journal: journalBar,
   malloc: mallocBar,
+  'hot-swaps': hotSwapsBar,
+  loads: loadsBar,
 };
 
 const TIMES = { turns: 7, seconds: 3 };
@@ -43,7 +46,7 @@ const TIMES = { turns: 7, seconds: 3 };
 const TIMES_OF = { journal: { turns: 10, seconds: 1 } };
 
 const USAGE =
-  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [malloc] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]';
+  'node test/bench/bars.mjs [batching] [minilm] [memory-one] [memory-apart] [guide] [guide-triton] [sequences] [pipeline] [bulk] [jobs] [jobs-single] [journal] [malloc] [hot-swaps] [loads] [--turns 7] [--seconds 3] [--patience 120] [--base DIR]';
 const { values: options, positionals } = commandOptions({
   usage: USAGE,
   allowPositionals: true,
