@@ -16,7 +16,10 @@ export interface ModelFilesUse {
  * a worker by itself has it from their owner.
  */
 export async function addModelFiles(
-  { lifecycle, shared: { clock } }: Pick<ProcessParts, 'lifecycle' | 'shared'>,
+  {
+    lifecycle,
+    shared: { clock },
+  }: Pick<ProcessParts, 'lifecycle'> & { readonly shared: Pick<ProcessParts['shared'], 'clock'> },
   options: ServerOptions,
   { gpus, shared, runCode }: ModelFilesUse,
 ): Promise<ModelFiles> {
