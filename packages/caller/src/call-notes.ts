@@ -17,6 +17,7 @@ import {
   type ProcessId,
   toldEvents,
   traceId,
+  versionAsked,
 } from '@nereid/protocol';
 import { type Clock, createRecordRing } from '@nereid/runtime';
 import type { PendingRequest } from './pending.ts';
@@ -164,7 +165,7 @@ function name(record: CallRecord, id: string, door: CallDoor, request: UnreadReq
   record.door = door;
   record.requestId = keptText(request.id);
   record.model = keptText(request.modelName);
-  record.version = keptText(request.modelVersion);
+  record.version = keptText(versionAsked(request.modelVersion).version);
   record.trace = request.trace === undefined ? '' : traceId(request.trace);
   record.parent = (isRead ? request.inner?.parent : undefined) ?? null;
   record.correlationId = isRead ? keptId(request.correlationId) : 0n;

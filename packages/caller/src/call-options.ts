@@ -1,4 +1,5 @@
 import type { BatchTiming, MissingMessage } from '@nereid/protocol';
+import type { AliasRoute } from './alias-route.ts';
 import type { BytesInFlight } from './bytes-in-flight.ts';
 import type { CallMark } from './call-notes.ts';
 import type { LeaveSignal } from './leave-signal.ts';
@@ -9,6 +10,8 @@ export interface CallOptions {
   readonly signal?: LeaveSignal | undefined;
   /** The caller has a deadline and gives up after so many milliseconds, by `signal`; a queue drops the request then even if it never hears. */
   readonly msLeft?: number;
+  /** Told at the call where a request to an alias goes; of none that is refused at once, and of no other. */
+  readonly routed?: ((route: AliasRoute) => void) | undefined;
   /** Of a stream: unread answers count in it. */
   readonly inFlight?: BytesInFlight | undefined;
   /** By which door it came; gets the request's token. Of inner calls there is none. */

@@ -1,5 +1,6 @@
-import type { ModelRecord } from '@nereid/config';
+import type { Alias, ModelRecord, ModelSignature } from '@nereid/config';
 import {
+  type CarriedRequest,
   type CarriedTensor,
   type ErrorInfo,
   type InferRequest,
@@ -8,9 +9,13 @@ import {
   type ProcessId,
   senderOf,
   type Tensor,
+  versionAsked,
 } from '@nereid/protocol';
 import type { Clock } from '@nereid/runtime';
 import { type Directory, type Mailbox, type Timing, type Transport, timing } from '@nereid/transport';
+import { aliasRoute, namedAnswers, namedOutcome, routedRequest } from './alias-route.ts';
+import { createAliasedSequences } from './aliased-sequences.ts';
+import { type Aliases, createAliases } from './aliases.ts';
 import { createAnswerQueue, type StreamedAnswer, type StreamLimits } from './answer-queue.ts';
 import { type CallNotes, createCallNotes, innerMark } from './call-notes.ts';
 import type { CallOptions } from './call-options.ts';
@@ -18,7 +23,7 @@ import { type ComingRequests, createComingRequests } from './coming-requests.ts'
 import { createHeldTensors, type HeldTensors } from './held-tensors.ts';
 import { createInfer } from './infer.ts';
 import { createKnownRecords } from './known-records.ts';
-import { createModelLookups, type ModelLookups } from './model-lookup.ts';
+import { createModelLookups, type ModelFound, type ModelLookups } from './model-lookup.ts';
 import { createPending } from './pending.ts';
 import { type ResendTimes, resendTimes } from './resend.ts';
 import { createCallerCache } from './response-cache/caller-cache.ts';
@@ -51,6 +56,12 @@ export interface CallerParts {
  */
 export interface Caller<T extends CarriedTensor = Tensor> {
   readonly models: ModelLookups;
+  readonly aliases: Aliases;
+  /**
+   * The request for the model and version that its alias stands for, as a job is to ask for them, whatever is ready; as it
+   * is where it names no alias. `signature`: of the model.
+   */
+  routed(request: InferRequest, signature: Pick<ModelSignature, 'sequence'>): InferRequest;
   /** How long a question waits for an owner. */
   readonly times: ResendTimes;
   /** Never rejects: what goes wrong is an outcome. */
@@ -92,6 +103,10 @@ export type AnsweredTensors = Pick<HeldTensors, 'release' | 'handOver' | 'count'
 
 const NO_TENSORS: AnsweredTensors = { release() {}, handOver() {}, count: 0 };
 
+type Entered =
+  | { readonly ok: true; readonly target: ModelFound; readonly asked: CarriedRequest }
+  | { readonly ok: false; readonly error: ErrorInfo };
+
 /** Only one that carries hands out outcomes whose data are elsewhere. */
 export function createCaller(parts: CallerParts & { readonly carries: true }): Caller<CarriedTensor>;
 export function createCaller(parts: CallerParts): Caller;
@@ -106,7 +121,11 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
   const notes = createCallNotes({ id, clock, waiting: pending.inOrder });
   const times = resendTimes(parts.timing ?? timing(), !apart);
   const records = createKnownRecords(directory, clock, apart ? times.ownerless_wait_ms : 0);
-  const models = createModelLookups(directory, records, apart);
+  const aliases = createAliases(directory);
+  const models = createModelLookups(directory, records, aliases, apart);
+  const sequences = createAliasedSequences();
+  let unnamed = 0;
+  const token = () => `m${id}:${++unnamed}`;
   const coming = createComingRequests();
   const held =
     parts.carries === true && largeTensors !== undefined
@@ -155,16 +174,44 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
     return refused;
   };
 
+  /** A request to an alias, as it goes to its model, or why it cannot: its version may not be ready while others are. */
+  const enter = (found: ModelFound, alias: Alias, request: CarriedRequest, options: CallOptions): Entered => {
+    const route = sequences.follow(aliasRoute(alias, found.signature, request, token), request);
+    const asked = routedRequest(request, route);
+    const isLater = route.isStep && !request.sequenceStart && request.modelVersion === '';
+    const target = models.find(alias.model, isLater ? '' : route.version);
+    if (!target.ok) notes.refused(options.mark ?? innerMark(), asked, target.error);
+    else options.routed?.(route);
+    return target.ok ? { ok: true, target, asked } : target;
+  };
+
   return {
     models,
     times,
     coming,
     notes,
+    aliases,
+    routed(request, signature) {
+      const alias = aliases.find(request.modelName);
+      if (alias === undefined) return request;
+      const asked = routedRequest(request, aliasRoute(alias, signature, request, token));
+      const { version, elsewhere } = versionAsked(asked.modelVersion);
+      // Who takes a later step as a job looks for its sequence wherever no version is named.
+      return { ...asked, modelVersion: elsewhere && !request.sequenceStart ? '' : version };
+    },
     infer(request, options = {}) {
       const found = calls.admit(request, 'one');
       if (!found.ok) {
         notes.refused(options.mark ?? innerMark(), request, found.error);
         return Promise.resolve(found);
+      }
+      if (found.alias !== undefined) {
+        const { name } = found;
+        const entered = enter(found, found.alias, request, options);
+        if (!entered.ok) return Promise.resolve(entered);
+        const { target, asked } = entered;
+        const outcome = cache.infer(target, asked, options) ?? calls.submit(asked, target.signature.sequence, options);
+        return outcome.then((given) => namedOutcome(given, name));
       }
       return cache.infer(found, request, options) ?? calls.submit(request, found.signature.sequence, options);
     },
@@ -173,6 +220,13 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
       if (!found.ok) {
         notes.refused(options.mark ?? innerMark(), request, found.error);
         return refusedStream(found.error);
+      }
+      if (found.alias !== undefined) {
+        const entered = enter(found, found.alias, request, options);
+        if (!entered.ok) return refusedStream(entered.error);
+        const { target, asked } = entered;
+        const answers = cache.stream(target, asked, options) ?? calls.stream(asked, target.signature.sequence, options);
+        return namedAnswers(answers, found.name);
       }
       return cache.stream(found, request, options) ?? calls.stream(request, found.signature.sequence, options);
     },

@@ -1,3 +1,5 @@
+export { pointOf } from './alias-choice.ts';
+export type { AliasRoute } from './alias-route.ts';
 export type { StreamedAnswer, StreamLimits } from './answer-queue.ts';
 export { type BytesInFlight, createBytesInFlight } from './bytes-in-flight.ts';
 export type { CallDoor, CallMark, CallNotes, UnreadRequest } from './call-notes.ts';

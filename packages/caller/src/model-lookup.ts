@@ -1,4 +1,5 @@
 import {
+  type Alias,
   cachesAnswers,
   checkEnsembleModels,
   closesEarly,
@@ -17,12 +18,17 @@ import {
   versionNotReady,
 } from '@nereid/protocol';
 import type { Directory } from '@nereid/transport';
+import type { Aliases } from './aliases.ts';
 import type { KnownRecords } from './known-records.ts';
 
 const INT64_DIGITS_MAX = 19;
 
 export interface ModelFound {
   readonly ok: true;
+  /** As it was asked for: the model's, or that of an alias of it. */
+  readonly name: string;
+  /** By which it was found. */
+  readonly alias: Alias | undefined;
   readonly record: ModelRecord;
   readonly signature: ModelSignature;
   /** The READY version meant: the one asked for, without leading zeros, or the greatest. */
@@ -31,7 +37,7 @@ export interface ModelFound {
   readonly closesEarly: boolean;
   /** Its answers may be kept and given again. */
   readonly cachesAnswers: boolean;
-  /** All READY versions, ascending. */
+  /** All READY versions, ascending; of an alias those that it names. */
   readonly readyVersions: readonly string[];
 }
 
@@ -40,10 +46,14 @@ export type ModelLookup = ModelFound | { readonly ok: false; readonly error: Err
 export interface ModelLookups {
   /**
    * A model version that can take requests, by name and decimal version ('' for the greatest READY
-   * one). Errors carry Triton's texts and codes (model_lifecycle.cc, GetModel).
+   * one). Errors carry Triton's texts and codes (model_lifecycle.cc, GetModel). An alias is found under its name as a
+   * model with its versions alone would be; of several READY ones without a version asked for, `version` is any.
    */
   find(name: string, version: string): ModelLookup;
-  /** True where that version is READY and the model has an owner to send requests to. */
+  /**
+   * True where that version is READY and the model has an owner to send requests to; of an alias without a version each
+   * to which requests go.
+   */
   ready(name: string, version: string): boolean;
   /** Every model with a READY version, by name, each with its greatest; an entry is the same until its record changes. */
   served(): readonly ModelFound[];
@@ -65,6 +75,7 @@ interface RecordView {
 export function createModelLookups(
   directory: Directory<ModelRecord>,
   records: Pick<KnownRecords, 'find'>,
+  aliases: Aliases,
   /** Roles are processes of their own. */
   apart: boolean,
 ): ModelLookups {
@@ -79,14 +90,25 @@ export function createModelLookups(
     return view;
   };
 
-  const find = (name: string, version: string): ModelLookup => {
+  const findModel = (name: string, version: string): ModelLookup => {
     const record = records.find(name);
     if (record === undefined) return missing(modelNotFound(name));
     const view = viewOf(record);
     return view.found.get(version) ?? findMissing(record, view, version, apart);
   };
 
-  const ready = (name: string, version: string) => find(name, version).ok && directory.owner(name) !== undefined;
+  const find = (name: string, version: string): ModelLookup => {
+    const alias = aliases.find(name);
+    return alias === undefined ? findModel(name, version) : findAliased(alias, version, findModel);
+  };
+
+  const ready = (name: string, version: string) => {
+    const found = find(name, version);
+    if (!found.ok || directory.owner(found.record.name) === undefined) return false;
+    if (found.alias === undefined || version !== '') return true;
+    const { readyVersions } = found;
+    return found.alias.versions.every((each) => each.weight === 0 || readyVersions.includes(each.version));
+  };
 
   /** An ensemble's owner is about to serve it. */
   const hasItsModels = ({ config }: ModelRecord) =>
@@ -123,6 +145,8 @@ function recordView(record: ModelRecord): RecordView {
   for (const version of readyVersions) {
     const entry: ModelFound = {
       ok: true,
+      name: record.name,
+      alias: undefined,
       record,
       signature,
       version,
@@ -134,6 +158,33 @@ function recordView(record: ModelRecord): RecordView {
     found.set('', entry);
   }
   return { signature, readyVersions, found };
+}
+
+/** A version of the model that the alias names; without one asked for any that is READY, else why the likeliest is not. */
+function findAliased(alias: Alias, version: string, find: ModelLookups['find']): ModelLookup {
+  const wrong = versionRefusal(version);
+  if (wrong !== undefined) return missing(wrong);
+  const { name, model, versions } = alias;
+  const named = versions.map((each) => each.version);
+  const asked = plainVersion(version);
+  if (version !== '' && !named.includes(asked)) return missing(versionNotFound(name, asked));
+  const byWeight = versions.toSorted((a, b) => b.weight - a.weight).map((each) => each.version);
+  const lookups = (version === '' ? byWeight : [asked]).map((each) => find(model, each));
+  const found = lookups.find(({ ok }) => ok) ?? lookups[0];
+  if (found?.ok !== true) return found ?? missing(modelNotFound(name));
+  const readyVersions = found.readyVersions.filter((each) => named.includes(each));
+  return { ...found, name, alias, signature: namedSignature(found.signature, alias), readyVersions };
+}
+
+const namedSignatures = new WeakMap<Alias, ModelSignature>();
+
+/** With the name by which the client knows it, as what is wrong with a request is told; the same for each request. */
+function namedSignature(signature: ModelSignature, alias: Alias): ModelSignature {
+  const known = namedSignatures.get(alias);
+  if (known !== undefined && known.inputs === signature.inputs) return known;
+  const named = { ...signature, name: alias.name };
+  namedSignatures.set(alias, named);
+  return named;
 }
 
 /** The rarer ways: a version written with leading zeros, and every error. */

@@ -31,6 +31,7 @@ async function runLine(argv: readonly string[], exit: ExitCode = 0) {
     listSequences: ask,
     explain: ask,
     evictSequence: ask,
+    aliases: { list: ask, set: ask, promote: ask, rollBack: ask, remove: ask },
     jobs: { list: ask, show: ask, retry: ask, cancel: ask, remove: ask, watch: ask },
     followUps: {
       listLetters: ask,
@@ -85,6 +86,13 @@ describe('the command line', () => {
     ],
   ])('models check %j', async (argv, options) => {
     expect(await runLine(['models', 'check', ...argv])).toMatchObject({ exitCode: 4, checked: [options] });
+  });
+
+  it('aliases set takes versions with weights', async () => {
+    const argv = ['aliases', 'set', 'a', 'm', '1=95', '2=5', '--shadow=2=0.1', '--url=http://h:1'];
+    expect((await runLine(argv)).asked).toEqual([
+      { url: 'http://h:1', name: 'a', model: 'm', versions: ['1=95', '2=5'], shadow: '2=0.1' },
+    ]);
   });
 
   it('models check --help is about this command', async () => {

@@ -1,4 +1,5 @@
 import { Command, CommanderError, Help } from 'commander';
+import { type AliasCommands, addAliases } from './alias-commands.ts';
 import { EXIT_CODE, type ExitCode } from './exit-code.ts';
 import type { ExplainOptions } from './explain.ts';
 import { addFollowUps, type FollowUpCommands } from './follow-up-commands.ts';
@@ -20,6 +21,7 @@ export interface CommandLine {
   readonly listSequences: (options: ListOptions) => Promise<ExitCode>;
   readonly explain: (options: ExplainOptions) => Promise<ExitCode>;
   readonly evictSequence: (options: EvictOptions) => Promise<ExitCode>;
+  readonly aliases: AliasCommands;
   readonly jobs: JobCommands;
   readonly followUps: FollowUpCommands;
   readonly replay: ReplayCommands;
@@ -48,6 +50,7 @@ export async function runCommandLine(argv: readonly string[], line: CommandLine)
   addModels(program, line, end);
   addSequences(program, line, end);
   addExplain(program, line, end);
+  addAliases(program, line.aliases, end);
   addJobs(program, line.jobs, end);
   addFollowUps(program, line.followUps, end);
   addReplay(program, line.replay, end);

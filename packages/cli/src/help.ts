@@ -38,6 +38,8 @@ Commands:
   models check <folder>  Check the models of a repository without running them
   sequences ls           List the sequences that a server keeps
   sequences evict <id>   End one of them, by its session
+  aliases ls             List names that stand for versions of models
+  aliases set|promote|rollback|rm <name>  Change one: its weights, all to one version, back, none
   jobs ls                List jobs
   jobs show|watch <id>   Tell what is known of a job, or what becomes of it until it is over
   jobs retry|cancel|rm <id>  Run a failed job anew, cancel one, remove one that is over

@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { Readable } from 'node:stream';
 import { packageVersion, systemClock } from '@nereid/runtime';
 import { createServer, startRole } from '@nereid/server';
+import { listAliases, promoteAlias, removeAlias, rollBackAlias, setAlias } from './aliases.ts';
 import { runCommandLine } from './command-line.ts';
 import { listLetters, removeLetter, replayLetter, showLetter } from './dead-letters.ts';
 import { EXIT_CODE, type ExitCode, REPLAY_EXIT_CODE } from './exit-code.ts';
@@ -96,6 +97,13 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   listSequences: (options) => listSequences(options, caller),
   explain: (options) => explain(options, caller),
   evictSequence: (options) => evictSequence(options, caller),
+  aliases: {
+    list: (options) => listAliases(options, caller),
+    set: (options) => setAlias(options, caller),
+    promote: (options) => promoteAlias(options, caller),
+    rollBack: (options) => rollBackAlias(options, caller),
+    remove: (options) => removeAlias(options, caller),
+  },
   jobs: {
     list: (options) => listJobs(options, caller),
     show: (options) => showJob(options, caller),

@@ -14,7 +14,7 @@ export interface ServerCall {
   readonly command: string;
   /** Of the server, as `--url` has it. */
   readonly url: string;
-  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly path: string;
   /** A member that its answers have; undefined where they have no body. */
   readonly member?: string;

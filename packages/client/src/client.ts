@@ -1,3 +1,4 @@
+import { type Aliases, createAliases } from './aliases.ts';
 import { type Batches, createBatches } from './batches.ts';
 import { type Blobs, createBlobs } from './blobs.ts';
 import { createDeadLetters, type DeadLetters } from './dead-letters.ts';
@@ -43,6 +44,7 @@ export interface Client {
   readonly batches: Batches;
   readonly deadLetters: DeadLetters;
   readonly journal: Journal;
+  readonly aliases: Aliases;
   /** Whether the server, or one of its models, can be asked now. False too where there is no server. */
   isReady(model?: string, options?: CallOptions): Promise<boolean>;
   metadata(model: string, options?: CallOptions): Promise<ModelMetadata>;
@@ -62,6 +64,7 @@ export function createClient(options: HttpOptions): Client {
     batches: createBatches(http),
     deadLetters: createDeadLetters(http),
     journal: createJournal(http),
+    aliases: createAliases(http),
     async isReady(model, call = {}) {
       const path = model === undefined ? '/v2/health/ready' : `${modelPath(model)}/ready`;
       try {

@@ -37,7 +37,7 @@ const SYSTEM: Seams = { nowMs: Date.now, random: Math.random, sleep };
 export type Body = Uint8Array<ArrayBuffer> | string | Blob | ReadableStream<Uint8Array>;
 
 export interface Call extends CallOptions {
-  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** With its query. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>> | undefined;

@@ -1,3 +1,11 @@
+export type {
+  Alias,
+  AliasDetail,
+  AliasDifference,
+  Aliases,
+  AliasShadow,
+  AliasVersion,
+} from './aliases.ts';
 export type { BatchFile, BatchLine } from './batch-file.ts';
 export type { BatchResult, ResultsOptions } from './batch-results.ts';
 export type { Batch, Batches, BatchOptions, BatchPage, BatchState } from './batches.ts';

@@ -1,3 +1,14 @@
+export { promotedAlias, replacedAlias, rolledBackAlias } from './alias-changes.ts';
+export {
+  ALIASES_VALUE,
+  type Alias,
+  type AliasShadow,
+  type AliasTable,
+  type AliasVersion,
+  decodeAliases,
+  encodeAliases,
+  readAlias,
+} from './aliases.ts';
 export { BAD_OPTION, badOption } from './bad-option.ts';
 export { cachesAnswers } from './caches-answers.ts';
 export { checkEnsembleModels, ensembleCircle, type FindModel, isDecoupledEnsemble } from './check-ensemble-models.ts';

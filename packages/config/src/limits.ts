@@ -67,6 +67,12 @@ export const LIMITS = {
   bulk_bytes_max: 268_435_456,
   bulk_line_bytes_max: 4_194_304,
   bulk_full_wait_ms: 600_000,
+  aliases_max: 256,
+  alias_versions_max: 16,
+  shadow_requests_max: 64,
+  shadow_bytes_max: 268_435_456,
+  shadow_sequences_max: 1_024,
+  shadow_wait_ms: 60_000,
   explained_requests_max: 8_192,
   explained_failures_max: 2_048,
   options_file_bytes_max: 1_048_576,
@@ -159,6 +165,12 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   bulk_line_bytes_max: 'One line of a batch; a longer one is refused with 413.',
   bulk_full_wait_ms:
     'How long a batch waits where Redis uses more than nine tenths of its memory; then it fails, with the results that it has.',
+  aliases_max: 'Aliases of a cluster; one more is refused.',
+  alias_versions_max: 'Versions of one alias; more are refused.',
+  shadow_requests_max: 'Shadow copies of requests that one gateway has on their way; one more is dropped and counted.',
+  shadow_bytes_max: 'Inputs of such copies together; a copy beyond is dropped and counted.',
+  shadow_sequences_max: 'Sequences that one gateway copies; the one that began first is dropped for one more.',
+  shadow_wait_ms: 'How long a shadow copy waits for its answer; then it is cancelled and counts as failed.',
   explained_requests_max:
     'Requests that each gateway and each coordinator remembers once they are over, for `nereid explain`; texts of more than 256 characters are cut.',
   explained_failures_max:

@@ -233,9 +233,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     return takeOverRunning({ elsewhere, entries, leaves }, worker, running);
   };
 
-  /** A stream is not sent again once it has begun: a later owner knows it only from its worker. */
-  const cancelElsewhere = (message: CancelMessage): boolean => {
-    const worker = elsewhere.worker(message.id);
+  const cancelAt = (worker: ProcessId | undefined, message: CancelMessage): boolean => {
     if (worker !== undefined) mailbox.send(worker, { ...message, epoch: parts.epoch() });
     return worker !== undefined;
   };
@@ -243,8 +241,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
   /** Its worker ends it as soon as it can, and nobody runs it again. */
   const cancelRunning = (entry: Entry, message: CancelMessage) => {
     entry.cancelled = true;
-    const worker = entry.batch?.worker ?? entry.elsewhere;
-    if (worker !== undefined) mailbox.send(worker, { ...message, epoch: parts.epoch() });
+    cancelAt(entry.batch?.worker ?? entry.elsewhere, message);
   };
 
   /** Those of a batch that have not come back from it otherwise. */
@@ -284,7 +281,8 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       steps?.copy(message);
       return true;
     },
-    finds: (message) => steps?.finds(message) === true,
+    finds: (message) => steps?.finds(message),
+    sequenceOf: (correlationId) => steps?.sequenceOf(correlationId),
     arrive(request) {
       request.foundWaiting = self.waiting;
       request.foundRunning = entries.running;
@@ -308,7 +306,8 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
       if (entry === undefined) {
         order?.dropped(message.id);
         if (message.session !== null) steps?.givenUp(message.session);
-        return cancelElsewhere(message);
+        // A stream is not sent again once it has begun: a later owner knows it only from its worker.
+        return cancelAt(elsewhere.worker(message.id), message);
       }
       if (leave(message.id, CANCELLED, 'CANCELED')) return true;
       cancelRunning(entry, message);

@@ -212,7 +212,8 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
     },
     knows: (id) => entries.has(id),
     takesCopy: ({ id }) => entries.has(id),
-    finds: () => false,
+    finds: () => undefined,
+    sequenceOf: () => undefined,
     arrive(request) {
       const { message } = request;
       request.foundRunning = entries.size;

@@ -19,7 +19,7 @@ import type { Directory, Mailbox } from '@nereid/transport';
 import { allVersions, type OwnedModel, type OwnedVersion } from './owned-model.ts';
 import { refusedAnswer } from './refused-answer.ts';
 import type { RunNotes } from './run-notes.ts';
-import { chooseVersion, versionOfSequence } from './version-choice.ts';
+import { chooseVersion, endReplaced, versionOfSequence } from './version-choice.ts';
 import type { OwnedRequest } from './version-queue.ts';
 
 export interface IntakeParts {
@@ -159,8 +159,12 @@ export function createIntake(parts: IntakeParts): Intake {
         return;
       }
       const choice = chooseVersion(model, message.request.modelVersion, parts.apart);
-      if (choice.ok) choice.queue.arrive(queuedRequest(choice.version, message, job));
-      else refuse(message, choice.error);
+      if (!choice.ok) {
+        refuse(message, choice.error);
+        return;
+      }
+      endReplaced(model, message, choice);
+      choice.queue.arrive(queuedRequest(choice.version, message, job));
     },
     cancel(message) {
       const kept = early.get(message.model)?.get(message.id);

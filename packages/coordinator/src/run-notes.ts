@@ -21,6 +21,7 @@ import {
   type ProcessId,
   toldEvents,
   traceId,
+  versionAsked,
 } from '@nereid/protocol';
 import { type Clock, createRecordRing } from '@nereid/runtime';
 import type { Entry } from './request-entries.ts';
@@ -230,7 +231,7 @@ function name(record: RunRecord, { id, model, request }: InferMessage): void {
   record.id = id;
   record.requestId = keptText(request.id);
   record.model = model;
-  record.version = keptText(request.modelVersion);
+  record.version = keptText(versionAsked(request.modelVersion).version);
   record.trace = request.trace === undefined ? '' : traceId(request.trace);
   record.parent = request.inner?.parent ?? null;
   record.correlationId = keptId(request.correlationId);

@@ -7,13 +7,14 @@ import {
   type ProcessId,
   type StepOrder,
   senderOf,
+  versionAsked,
 } from '@nereid/protocol';
 import type { ScheduleEvent, SequenceStep, SessionClose } from '@nereid/scheduler';
 import { type Entry, LOSSES_MAX, type RequestEntries } from './request-entries.ts';
 import { INSTANCE_LOST, RUN_LOST } from './request-error.ts';
 import type { SentBatch } from './sent-batch.ts';
 import { startedSession } from './session-arrival.ts';
-import type { Session, StepArrival } from './session-book.ts';
+import type { KnownSequence, Session, StepArrival } from './session-book.ts';
 import type { DescribedSessions } from './session-described.ts';
 import { createSessionDesk } from './session-desk.ts';
 import type { DeskDecision, DeskEvent } from './session-events.ts';
@@ -44,8 +45,10 @@ export interface SequenceSteps {
   arrive(request: OwnedRequest): void;
   /** Of a step that is known here: what it waits for may be over by now. */
   copy(message: OwnedRequest['message']): void;
-  /** Whether it is a step of a session that is known here. */
-  finds(request: OwnedRequest['message']): boolean;
+  /** The session that it is a step of, where that is known here. */
+  finds(request: OwnedRequest['message']): KnownSequence | undefined;
+  /** The session of that id that goes on here. */
+  sequenceOf(correlationId: bigint | string): string | undefined;
   /** Its data are to be sent again. */
   awaits(id: string): boolean;
   /** It has a slot, whose worker goes on with it. */
@@ -182,8 +185,13 @@ export function createSequenceSteps(parts: SequenceStepsParts): SequenceSteps | 
     finds({ id, session, step, request }) {
       if (step >= 0) return desk.knowsId(request.correlationId);
       if (request.sequenceStart) return desk.knows(startedSession({ named: session, id }));
-      return session === null ? desk.knowsId(request.correlationId) : desk.knows(session);
+      const named = session === null ? undefined : desk.knows(session);
+      if (session !== null && (named?.live === true || !versionAsked(request.modelVersion).elsewhere)) return named;
+      // One of its id may have begun anew with another version, which this step's sender has not heard of.
+      const present = desk.knowsId(request.correlationId);
+      return present?.live === true ? present : (named ?? present);
     },
+    sequenceOf: desk.present,
     awaits: desk.awaits,
     isPlaced: desk.isPlaced,
     sent({ worker, number, requests }, instance, slots) {

@@ -76,6 +76,14 @@ export interface Session {
   readonly openedUs: number;
 }
 
+/** What is known of a sequence where it may not be the only one of its correlation id. */
+export interface KnownSequence {
+  /** It goes on. */
+  readonly live: boolean;
+  /** When it began or was first heard of; of one that is over, when it ended. */
+  readonly sinceUs: number;
+}
+
 /** A sequence that is over. */
 export interface Ended {
   readonly session: string;
@@ -182,6 +190,11 @@ export function newSession(id: string, correlationId: bigint | string, bind: Bin
     numbered: false,
     openedUs,
   };
+}
+
+export function knownSequence(live: Session | undefined, ended: Ended | undefined): KnownSequence | undefined {
+  if (live !== undefined) return { live: !live.ending, sinceUs: live.openedUs };
+  return ended === undefined ? undefined : { live: false, sinceUs: ended.atUs };
 }
 
 /** Whether the step was applied, as its sequence's marks say (docs/protocol.md R14). */

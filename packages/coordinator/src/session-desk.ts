@@ -13,7 +13,9 @@ import { stepVerdict } from './session-arrival.ts';
 import {
   createSessionBook,
   isSamePlace,
+  type KnownSequence,
   type KnownStep,
+  knownSequence,
   newSession,
   type Place,
   raiseMark,
@@ -42,9 +44,12 @@ export interface SessionDesk {
   awaits(id: string): boolean;
   /** It has a slot, whose worker goes on with it. */
   isPlaced(id: string): boolean;
-  /** Whether the session lives, or is remembered. */
-  knows(session: string): boolean;
-  knowsId(correlationId: bigint | string): boolean;
+  /** The session, where it lives or is remembered; undefined where neither. */
+  knows(session: string): KnownSequence | undefined;
+  /** The last one of that id. */
+  knowsId(correlationId: bigint | string): KnownSequence | undefined;
+  /** The session of that id that goes on. */
+  present(correlationId: bigint | string): string | undefined;
   /** Steps that are held. */
   readonly held: number;
   readonly sessions: ReadonlyMap<string, Session>;
@@ -332,9 +337,12 @@ export function createSessionDesk(
       const step = book.steps.get(id);
       return (step?.session ?? book.sessions.get(step?.arrival.named ?? ''))?.place !== undefined;
     },
-    knows: (session) => book.sessions.has(session) || book.ended(session) !== undefined,
-    knowsId: (correlationId) =>
-      book.present(correlationId) !== undefined || book.lastEnded(correlationId) !== undefined,
+    knows: (session) => knownSequence(book.sessions.get(session), book.ended(session)),
+    knowsId: (correlationId) => knownSequence(book.present(correlationId), book.lastEnded(correlationId)),
+    present(correlationId) {
+      const session = book.present(correlationId);
+      return session?.ending === true ? undefined : session?.id;
+    },
     get held() {
       return states.waiting;
     },

@@ -18,6 +18,7 @@ import type { ModelStatistics } from './model-statistics.ts';
 import type { NotedEntry, RunNotes } from './run-notes.ts';
 import type { BatchSource } from './sent-batch.ts';
 import type { SequenceRow } from './sequence-list.ts';
+import type { KnownSequence } from './session-book.ts';
 
 /** A request from its arrival until its outcome. */
 export interface OwnedRequest extends QueuedRequest {
@@ -118,8 +119,10 @@ export interface VersionQueue {
   knows(id: string): boolean;
   /** Whether the request is known here; what a copy of it says that is news is taken from it. */
   takesCopy(message: InferMessage): boolean;
-  /** Whether the step's sequence is known here. */
-  finds(message: InferMessage): boolean;
+  /** The step's sequence, where that is known here. */
+  finds(message: InferMessage): KnownSequence | undefined;
+  /** The session of that id that goes on here. */
+  sequenceOf(correlationId: bigint | string): string | undefined;
   arrive(request: OwnedRequest): void;
   /** Nobody waits for the request any more. False where it is not known here. */
   cancel(message: CancelMessage): boolean;

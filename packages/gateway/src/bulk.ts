@@ -20,7 +20,7 @@ import type { Result } from './result.ts';
 export interface BulkParts {
   readonly store: BulkStore;
   readonly directory: Directory<ModelRecord>;
-  readonly jobs: Pick<Jobs, 'model' | 'admission'>;
+  readonly jobs: Pick<Jobs, 'model' | 'target' | 'admission'>;
   readonly payloads: Pick<JobPayloads, 'open'>;
   readonly clock: Clock;
 }
@@ -76,7 +76,7 @@ export function createBulk({ store, directory, jobs, payloads, clock }: BulkPart
 
   return {
     refusal(name, version) {
-      const record = directory.record(name);
+      const record = directory.record(jobs.target(name, version).model);
       if (record === undefined) return modelNotFound(name);
       const model = jobs.model(name, version);
       if (!model.ok) return model.error;
@@ -87,7 +87,8 @@ export function createBulk({ store, directory, jobs, payloads, clock }: BulkPart
       return undefined;
     },
     blobFile: payloads.open,
-    async submit(model, version, file, { deadlineMs, attempts, resultTtlS: ttlS }) {
+    async submit(name, asked, file, { deadlineMs, attempts, resultTtlS: ttlS }) {
+      const { model, version } = jobs.target(name, asked);
       if ((await store.active()).length >= LIMITS.bulk_active_max) return { ok: false, ...TOO_MANY };
       const createdMs = clock.wallMs();
       const id = publicJobId(model, newJobId(createdMs));
@@ -104,7 +105,7 @@ export function createBulk({ store, directory, jobs, payloads, clock }: BulkPart
         await pause(clock, WAIT_LOOK_MS, signal);
       }
     },
-    page: store.page,
+    page: (name, after, limit) => store.page(jobs.target(name, '').model, after, limit),
     async drop(id, only) {
       const record = await find(id);
       if (record === undefined) return undefined;

@@ -11,7 +11,7 @@ import {
   type StreamedAnswer,
   type UnreadRequest,
 } from '@nereid/caller';
-import type { ModelRecord } from '@nereid/config';
+import { LIMITS, type ModelRecord } from '@nereid/config';
 import {
   type ErrorInfo,
   type InferRequest,
@@ -26,6 +26,7 @@ import { createExplain, type Explain } from './explain.ts';
 import { createModelChanges, type ModelChanges } from './model-changes.ts';
 import { createOwnerQuestions } from './owner-questions.ts';
 import { createSequences, type Sequences } from './sequences.ts';
+import { createShadows, type Shadows } from './shadows.ts';
 import { createStatistics, type Statistics } from './statistics.ts';
 import type { TraceSampler } from './trace-settings.ts';
 
@@ -96,6 +97,11 @@ export interface Gateway {
   readonly statistics: Statistics;
   readonly sequences: Sequences;
   readonly explain: Explain;
+  /** Copies of requests to aliases, and how their answers compare. */
+  readonly shadows: Pick<Shadows, 'told' | 'aliases'>;
+  /** As of a Caller. */
+  readonly routed: Caller['routed'];
+  readonly aliases: Caller['aliases'];
   /** To be told of requests that begin to come for a model with `closesEarly`. */
   readonly coming: Caller['coming'];
   /** No longer ready, for who chooses between servers; requests are taken as before. Idempotent. */
@@ -135,6 +141,13 @@ export function createGateway(options: GatewayOptions): Gateway {
   const statistics = createStatistics({ ...asking, tell: caller.tell });
   const sequences = createSequences(asking);
   const explain = createExplain({ id, clock, mailbox, directory, own: caller.notes.tell });
+  const shadows = createShadows({ clock, log, limits: LIMITS, infer: caller.infer, evict: sequences.evict });
+  /** Streams of decoupled models are not copied. */
+  const isShadowed = ({ modelName }: InferRequest) => {
+    if (caller.aliases.find(modelName)?.shadow === undefined) return false;
+    const found = models.find(modelName, '');
+    return found.ok && !found.signature.decoupled;
+  };
   const { unrecorded } = options;
   /** Of what the caller would take. */
   const refused = ({ journal }: InferRequest): ErrorInfo | null => {
@@ -189,6 +202,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const drain = () => {
     if (stopping) return;
     retiring = true;
+    shadows.close();
     stopping = true;
     // A last coordinator that stops now need not leave its models for this gateway.
     if (started) void tell(() => directory.register({ id, role: 'gateway', draining: true }));
@@ -221,15 +235,18 @@ export function createGateway(options: GatewayOptions): Gateway {
     infer(request, signal, msLeft = 0, mark = { door: 'embedded', id: '' }) {
       if (traces?.on === true) traces.sample(request.modelName);
       const error = refused(request);
-      return error === null ? caller.infer(request, { signal, msLeft, mark }) : Promise.resolve({ ok: false, error });
+      if (error !== null) return Promise.resolve({ ok: false, error });
+      if (!isShadowed(request)) return caller.infer(request, { signal, msLeft, mark });
+      return shadows.infer(request, (routed) => caller.infer(request, { signal, msLeft, mark, routed }));
     },
     refusal: (request) => refused(request) ?? caller.refusal(request),
     inferStream(request, signal, msLeft = 0, inFlight = undefined, mark = { door: 'embedded', id: '' }) {
       if (traces?.on === true) traces.sample(request.modelName);
       const error = refused(request);
-      return error === null
-        ? caller.inferStream(request, { signal, msLeft, inFlight, mark })
-        : caller.refusedStream(error);
+      if (error !== null) return caller.refusedStream(error);
+      const options = { signal, msLeft, inFlight, mark };
+      if (!isShadowed(request)) return caller.inferStream(request, options);
+      return shadows.stream(request, (routed) => caller.inferStream(request, { ...options, routed }));
     },
     refused: caller.notes.refused,
     live: () => !closed,
@@ -244,6 +261,9 @@ export function createGateway(options: GatewayOptions): Gateway {
     statistics,
     sequences,
     explain,
+    shadows,
+    routed: caller.routed,
+    aliases: caller.aliases,
     coming: caller.coming,
     servedModels: models.served,
     retire() {

@@ -1,3 +1,4 @@
+export { createAliasService } from './aliases.ts';
 export { type Bulk, type BulkParts, createBulk } from './bulk.ts';
 export { openBullBoard } from './bull-board.ts';
 export { readDoorTls } from './door-tls.ts';

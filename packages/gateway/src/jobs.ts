@@ -15,6 +15,7 @@ import {
   noVersions,
   parseFailedReason,
   REDIS_FULL,
+  REQUEST_DEFAULTS,
   totalBytes,
   UNLOADED,
   versionNotFound,
@@ -43,7 +44,7 @@ export interface JobsParts {
   readonly queues: JobQueues;
   readonly directory: Directory<ModelRecord>;
   readonly clock: Clock;
-  readonly gateway: Pick<Gateway, 'cancelJob'>;
+  readonly gateway: Pick<Gateway, 'cancelJob' | 'aliases' | 'routed'>;
   /** None are taken without it. */
   readonly webhooks?: WebhookRules | undefined;
 }
@@ -118,8 +119,10 @@ export interface JobExpiry {
 
 /** Jobs as clients see them; the same checks as for a request that is waited for. */
 export interface Jobs extends JobEnds {
-  /** Jobs are taken for a model whose config is known, also while no worker holds it. */
+  /** Jobs are taken for a model whose config is known, also while no worker holds it; `name` may be an alias of it. */
   model(name: string, version: string): JobModel;
+  /** The model and version of a batch for that name: those that its alias stands for. */
+  target(name: string, version: string): { readonly model: string; readonly version: string };
   /** Checks the request, then resolves once Redis has the job. Rejects with UNAVAILABLE where that does not answer, INVALID_ARG for a wrong number of a step. */
   submit(
     decoded: DecodedRequest,
@@ -151,6 +154,8 @@ export interface Jobs extends JobEnds {
   /** What a producer needs to know of a model's queue. */
   queue(model: string): { readonly name: string; readonly prefix: string; readonly url: string };
 }
+
+const LEADING_ZEROS = /^0+(?=[0-9])/;
 
 export function createJobs(parts: JobsParts): Jobs {
   const { queues, directory, clock, gateway, webhooks = webhookRules(NO_WEBHOOKS) } = parts;
@@ -184,11 +189,15 @@ export function createJobs(parts: JobsParts): Jobs {
   };
 
   const modelOf = (name: string, version: string): JobModel => {
-    const record = directory.record(name);
-    if (record === undefined) return { ok: false, error: modelNotFound(name) };
+    const alias = gateway.aliases.find(name);
+    const record = directory.record(alias?.model ?? name);
+    if (record === undefined) return { ok: false, error: modelNotFound(alias?.model ?? name) };
+    const plain = version.replace(LEADING_ZEROS, '');
+    if (version !== '' && alias?.versions.every((each) => each.version !== plain) === true)
+      return { ok: false, error: versionNotFound(name, plain) };
     const error = unservable(record, version);
     if (error !== undefined) return { ok: false, error };
-    return { ok: true, signature: modelSignature(record.config) };
+    return { ok: true, signature: { ...modelSignature(record.config), name } };
   };
 
   return {
@@ -211,8 +220,13 @@ export function createJobs(parts: JobsParts): Jobs {
     webhooks: createJobWebhooks(queues),
     expiry,
     model: modelOf,
+    target(name, version) {
+      const asked = { ...REQUEST_DEFAULTS, modelName: name, modelVersion: version, inputs: [] };
+      const { modelName, modelVersion } = gateway.routed(asked, { sequence: undefined });
+      return { model: modelName, version: modelVersion };
+    },
     async submit(decoded, signature, wishes, key) {
-      const { request, index: sequenceIndex } = jobStep(decoded.request, undefined);
+      const { request, index: sequenceIndex } = jobStep(gateway.routed(decoded.request, signature), undefined);
       const { priority, delayMs, attempts, resultTtlS, deadlineMs, tags, webhook } = wishes;
       const error = checkJob(signature, request) ?? (webhook === undefined ? undefined : webhooks.refusal());
       if (error !== undefined) return { ok: false, error };
@@ -304,7 +318,7 @@ function unservable(record: ModelRecord, version: string): ErrorInfo | undefined
       (state === 'UNAVAILABLE' && reason.startsWith(`${ERROR_TABLE.UNAVAILABLE.label}:`) && reason !== UNLOADED),
   );
   if (servable.length === 0) return noVersions(record.name);
-  const plain = version.replace(/^0+(?=[0-9])/, '');
+  const plain = version.replace(LEADING_ZEROS, '');
   if (version === '' || servable.some((each) => each.version === plain)) return undefined;
   return versionNotFound(record.name, plain);
 }

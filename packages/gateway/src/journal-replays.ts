@@ -1,4 +1,3 @@
-import { randomBytes, randomUUID } from 'node:crypto';
 import type { CallMark } from '@nereid/caller';
 import { encodeModelConfig, type ModelRecord } from '@nereid/config';
 import {
@@ -14,6 +13,7 @@ import {
 } from '@nereid/protocol';
 import type { Clock, Log } from '@nereid/runtime';
 import { recordingId } from '@nereid/transport';
+import { freshCorrelationId } from './fresh-correlation-id.ts';
 import type { Gateway } from './gateway.ts';
 import { type Replacement, type ReplayEnd, type ReplayedStep, replay } from './journal-replay.ts';
 import { type Quiet, withQuiet } from './quiet-signs.ts';
@@ -134,7 +134,7 @@ export function createReplays({ gateway, clock, log, steps: stepsFrom }: Replays
           recording,
           steps: stepsFrom(recording, 0),
           version: found.version,
-          correlationId: freshId(recording),
+          correlationId: freshCorrelationId(recording.correlationId, 'replay'),
           showsOwnId: keepsSequences && (await isLive(recording)),
           until,
         };
@@ -155,11 +155,6 @@ export function createReplays({ gateway, clock, log, steps: stepsFrom }: Replays
       }
     },
   };
-}
-
-/** A number where the recorded one is, since its model may take no other: of 63 bits, as CORRID controls may be signed. */
-function freshId({ correlationId }: Recording): bigint | string {
-  return typeof correlationId === 'string' ? `replay-${randomUUID()}` : (randomBytes(8).readBigUInt64LE() >> 1n) | 1n;
 }
 
 type Infer = (request: InferRequest, signal: AbortSignal, mark: CallMark) => AsyncIterable<Outcome>;

@@ -21,12 +21,13 @@ export interface ModelMetadata {
  * is listed, else all that are READY (tritonserver.cc, TRITONSERVER_ServerModelMetadata). The platform
  * falls back to the backend's name (model.cc).
  */
-export function modelMetadata({ record, signature, version, readyVersions }: ModelFound, asked: string): ModelMetadata {
+export function modelMetadata(found: ModelFound, asked: string): ModelMetadata {
+  const { name: shown, record, signature, version, readyVersions } = found;
   const tensor = ({ name, datatype, dims }: TensorSignature) => {
     return { name, datatype, shape: metadataShape(signature, dims) };
   };
   return {
-    name: record.name,
+    name: shown,
     versions: asked === '' ? readyVersions : [version],
     platform: record.config.platform === '' ? record.config.backend : record.config.platform,
     inputs: signature.inputs.map(tensor),
@@ -42,7 +43,8 @@ export function metadataShape(
   return maxBatchSize > 0 ? [-1, ...dims] : dims;
 }
 
-/** The config as clients see it: with the instances that its workers start. */
-export function servedConfig({ record: { config, gpus } }: ModelFound): ModelConfig {
-  return resolveInstances(config, gpus ?? 0);
+/** The config as clients see it: with the instances that its workers start, under the name that they ask for. */
+export function servedConfig({ name, record: { config, gpus } }: ModelFound): ModelConfig {
+  const resolved = resolveInstances(config, gpus ?? 0);
+  return name === resolved.name ? resolved : { ...resolved, name };
 }

@@ -72,7 +72,12 @@ export function createSequences(parts: SequencesParts): Sequences {
 
   /** The models that may keep what is asked for, by name. */
   const chosen = (model: string): Result<readonly string[]> => {
-    if (model !== '') return keepsSequences(model) ? { ok: true, value: [model] } : failed(keepsNone(model));
+    if (model !== '') {
+      const found = models.find(model, '');
+      return found.ok && found.signature.sequence !== undefined
+        ? { ok: true, value: [found.record.name] }
+        : failed(keepsNone(model));
+    }
     const names = directory.records().map(({ name }) => name);
     return { ok: true, value: names.filter(keepsSequences).sort() };
   };

@@ -2,6 +2,7 @@
 import { LIMITS, type ModelRecord, NO_TRACES, type TraceConfig } from '@nereid/config';
 import { createLog, type LogControl, virtualClock } from '@nereid/runtime';
 import { createLocalUploads, type Directory } from '@nereid/transport';
+import { createAliasService } from './aliases.ts';
 import { createLogSettings } from './log-settings.ts';
 import { createRepository } from './repository.ts';
 import type { Services } from './services.ts';
@@ -21,6 +22,7 @@ export function servicesFixture(directory: Directory<ModelRecord>, start: TraceC
       uploads: createLocalUploads(LIMITS),
       codeRules: { allowed: false, key: undefined },
     }),
+    aliases: createAliasService({ directory, log: createLog({ level: 'silent' }) }),
     logSettings: createLogSettings({ values: directory, control: CONTROL }),
     traceSettings: createTraceSettings({
       values: directory,

@@ -62,15 +62,16 @@ export function createStatistics(parts: StatisticsParts): Statistics {
     return found.ok ? found.readyVersions : [];
   };
 
-  const chosen = (model: string, version: string): Choice => {
+  const chosen = (name: string, version: string): Choice => {
     const wrong = versionRefusal(version);
     if (wrong !== undefined) return { ok: false, error: wrong };
-    const ready = readyVersions(model);
-    if (ready.length === 0) return { ok: false, error: modelNotAvailable(model) };
-    if (version === '') return { ok: true, value: inParts(model, ready) };
-    const found = models.find(model, version);
+    const any = models.find(name, '');
+    if (!any.ok || any.readyVersions.length === 0) return { ok: false, error: modelNotAvailable(name) };
+    const model = any.record.name;
+    if (version === '') return { ok: true, value: inParts(model, any.readyVersions) };
+    const found = models.find(name, version);
     if (found.ok) return { ok: true, value: inParts(model, [found.version]) };
-    return { ok: false, error: versionNotAvailable(model) };
+    return { ok: false, error: versionNotAvailable(name) };
   };
 
   const all = (): Choice => {
@@ -97,13 +98,19 @@ export function createStatistics(parts: StatisticsParts): Statistics {
       parts.tell();
       try {
         const answer = await askAll(wanted.value);
-        if (!answer.ok || name === '' || answer.value.length > 0) return answer;
+        if (!answer.ok || name === '') return answer;
+        if (answer.value.length > 0) return { ok: true, value: answer.value.map((each) => named(each, name)) };
         return { ok: false, error: version === '' ? modelNotAvailable(name) : versionNotAvailable(name) };
       } finally {
         calls--;
       }
     },
   };
+}
+
+/** What is counted is the model's; who asks by an alias looks for its name. */
+function named(statistics: VersionStatistics, name: string): VersionStatistics {
+  return statistics.name === name ? statistics : { ...statistics, name };
 }
 
 function inParts(model: string, versions: readonly string[]): Wanted[] {

@@ -75,10 +75,12 @@ export {
   type InferResponse,
   type InnerCall,
   type Outcome,
+  orWhereItsSequenceIs,
   type Parameters,
   type ParameterValue,
   type ParentCall,
   REQUEST_DEFAULTS,
+  versionAsked,
 } from './infer.ts';
 export {
   type InferInput,

@@ -8,7 +8,7 @@ export type Parameters = Readonly<Record<string, ParameterValue>>;
 /** What HTTP JSON, HTTP binary, gRPC and BullMQ data become at the door. Between processes `T` may be a reference. */
 export interface InferRequest<T = Tensor> {
   readonly modelName: string;
-  /** Decimal version, or '' for the greatest ready one. */
+  /** Decimal version, or '' for the greatest ready one; inside also as `orWhereItsSequenceIs` has it. */
   readonly modelVersion: string;
   /** The client's id, '' for none. */
   readonly id: string;
@@ -79,6 +79,19 @@ export function withOwnParameters(
     ...(sequenceStep === undefined ? {} : { sequenceStep }),
     ...(journal === undefined ? {} : { journal }),
   };
+}
+
+const WHERE_IT_IS = '~';
+
+/** As `modelVersion` of a step: the version where its sequence lives, or this one where it lives at none. No door takes it. */
+export function orWhereItsSequenceIs(version: string): string {
+  return `${WHERE_IT_IS}${version}`;
+}
+
+/** What such a text says; `elsewhere`: the sequence may live at another version. */
+export function versionAsked(modelVersion: string): { readonly version: string; readonly elsewhere: boolean } {
+  if (!modelVersion.startsWith(WHERE_IT_IS)) return { version: modelVersion, elsewhere: modelVersion === '' };
+  return { version: modelVersion.slice(WHERE_IT_IS.length), elsewhere: true };
 }
 
 export interface InferResponse<T = Tensor> {

@@ -24,6 +24,7 @@ import { retire, type StopOptions } from './retire.ts';
 import {
   addJournalMetrics,
   addRoleMetrics,
+  addShadowMetrics,
   coordinatorFigures,
   gatewayFigures,
   workerFigures,
@@ -136,6 +137,7 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   );
   const coordinator = await addCoordinator(parts, options, reader, jobs);
   const doors = await addDoorState(parts, options);
+  addShadowMetrics(registry, gateway);
   addRoleMetrics(registry, [
     gatewayFigures(gateway, jobs, doors),
     coordinatorFigures(coordinator),

@@ -36,6 +36,20 @@ export function addRoleMetrics(registry: Registry, roles: readonly RoleFigures[]
   });
 }
 
+/** Exports what became of shadow copies of requests to aliases. */
+export function addShadowMetrics(registry: Registry, { shadows }: Pick<Gateway, 'shadows'>): void {
+  addSampledMetric(registry, {
+    name: 'nereid_shadow_total',
+    type: 'counter',
+    help: 'Shadow copies of requests to an alias, by what became of them',
+    labelNames: ['alias', 'result'],
+    samples: () =>
+      [...shadows.aliases()].flatMap(([alias, counts]) =>
+        Object.entries(counts).map(([result, value]) => ({ labels: { alias, result }, value })),
+      ),
+  });
+}
+
 /** Exports what a worker could not record. */
 export function addJournalMetrics(registry: Registry, journal: Pick<JournalWriter, 'dropped'> | undefined): void {
   if (journal === undefined) return;

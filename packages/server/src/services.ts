@@ -2,6 +2,7 @@
 import { type ModelRecord, NO_TRACES } from '@nereid/config';
 import {
   adminKey,
+  createAliasService,
   createLogSettings,
   createRepository,
   createTraceSettings,
@@ -45,6 +46,7 @@ export function newServices(
         codeRules: { allowed: options.allowCodeUpload ?? false, key: adminKey(options.http?.adminKey) },
       }),
     ),
+    aliases: createAliasService({ directory, log }),
     logSettings: createLogSettings({ values: directory, control: logControl(options, log) }),
     traceSettings,
   };

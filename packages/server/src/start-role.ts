@@ -13,6 +13,7 @@ import { retire, type StopOptions } from './retire.ts';
 import {
   addJournalMetrics,
   addRoleMetrics,
+  addShadowMetrics,
   coordinatorFigures,
   gatewayFigures,
   workerFigures,
@@ -76,6 +77,7 @@ async function startGateway(options: ServerOptions, parts: ProcessParts): Promis
   const jobs = await addJobs(parts, options);
   await addWebhooks(parts, options, jobs);
   const doors = await addDoorState(parts, options);
+  addShadowMetrics(parts.registry, gateway);
   addRoleMetrics(parts.registry, [gatewayFigures(gateway, jobs, doors)]);
   await lifecycle.add(
     'gateway',

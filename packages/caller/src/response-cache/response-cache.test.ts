@@ -30,7 +30,8 @@ function found(contentHash = 'h'): ModelFound {
   const config = parseModelConfig('name: "m" backend: "javascript"', 'config.pbtxt');
   const record = { name: 'm', config, contentHash, labels: {}, versions: [] };
   const signature = { name: 'm' } as ModelFound['signature'];
-  return { ok: true, record, signature, version: '1', closesEarly: false, cachesAnswers: true, readyVersions: ['1'] };
+  const named = { ok: true, name: 'm', alias: undefined, record, signature, version: '1' } as const;
+  return { ...named, closesEarly: false, cachesAnswers: true, readyVersions: ['1'] };
 }
 
 const success = (id: string, modelVersion = '1'): Outcome & { readonly ok: true } => ({

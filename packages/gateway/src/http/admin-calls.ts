@@ -8,8 +8,8 @@ import type { Handler, Method } from './restrict-routes.ts';
 const FORBIDDEN_STATUS = 403;
 /** Our own routes that change something; what Triton serves has `--http-restricted-api`. */
 const OWN = /^\/nereid\//;
-/** Those that show what clients have sent. */
-const SHOWS_INPUTS = /^\/nereid\/v1\/(?:deadletters|journal)/;
+/** Those that show what clients have sent, or were answered. */
+const SHOWS_INPUTS = /^\/nereid\/v1\/(?:deadletters|journal|aliases\/)/;
 
 /**
  * The handler of a path, which is asked only where the caller may: each call of ours that writes, or shows what

@@ -25,6 +25,8 @@ const PATHS: Readonly<Record<ApiCategory, readonly string[]>> = {
     '/v2/repository/r/index',
     '/v2/repository/models/m/load',
     '/v2/repository/r/models/m/unload',
+    '/nereid/v1/aliases',
+    '/nereid/v1/aliases/a/promote',
   ],
   'shared-memory': [
     '/v2/systemsharedmemory/status',

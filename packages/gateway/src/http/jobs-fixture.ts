@@ -40,6 +40,7 @@ export async function jobsFixture(
     directory,
     clock,
     gateway: {
+      ...gateway,
       cancelJob(_model, id) {
         cancelled.push(id);
         fixture.onCancel(id);

@@ -1,3 +1,4 @@
+import type { Alias } from '@nereid/config';
 import { type DecodedRequest, type ErrorInfo, NereidError, withRequestId } from '@nereid/protocol';
 import { publicJobId, type StoredJob } from '@nereid/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -197,7 +198,17 @@ export function jobQueue(context: Context, request: FastifyRequest, reply: Fasti
       refuse(context, reply, model.error);
       return;
     }
+    const alias = context.gateway.aliases.find(name);
+    if (alias !== undefined) {
+      refuse(context, reply, producersNameModels(alias));
+      return;
+    }
     const queue = jobs.queue(name);
     sendJson(reply, JSON.stringify({ name: queue.name, prefix: queue.prefix, redis_url: queue.url }));
   });
+}
+
+function producersNameModels({ name, model }: Alias): ErrorInfo {
+  const message = `'${name}' is an alias, which has no queue: producers add to the queue of its model '${model}' and name a model_version; POST /v2/models/${name}/jobs takes jobs for it`;
+  return { code: 'UNSUPPORTED', message };
 }

@@ -1,5 +1,6 @@
 import { SEQUENCES_LISTED_MAX } from '../sequences.ts';
 import { EXPLAIN_LIMIT_MAX } from './explain.ts';
+import { ALIAS_ROUTES } from './openapi-aliases.ts';
 import { BULK_ROUTES } from './openapi-bulk.ts';
 import { FOLLOW_UP_ROUTES } from './openapi-follow-ups.ts';
 import { JOB_ROUTES } from './openapi-jobs.ts';
@@ -155,6 +156,7 @@ const ROUTES: readonly GeneralRoute[] = [
   ...BULK_ROUTES,
   ...FOLLOW_UP_ROUTES,
   ...JOURNAL_ROUTES,
+  ...ALIAS_ROUTES,
 ];
 
 /** Their path items, by path. */

@@ -45,7 +45,11 @@ export function jsonBody(schema: Schema, example?: unknown, required = true): Sc
 }
 
 /** A route that does not depend on the models. */
-export type GeneralRoute = readonly [path: string, method: 'get' | 'post' | 'delete', of: Omit<Operation, 'id'>];
+export type GeneralRoute = readonly [
+  path: string,
+  method: 'get' | 'post' | 'put' | 'delete',
+  of: Omit<Operation, 'id'>,
+];
 
 export const named = (name: string): Schema => ({ name, in: 'path', required: true, schema: { type: 'string' } });
 

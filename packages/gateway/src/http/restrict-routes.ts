@@ -6,7 +6,7 @@ import { sendOwnError } from './jobs-error.ts';
 
 export type Handler = (request: FastifyRequest, reply: FastifyReply) => void;
 
-export type Method = 'GET' | 'POST' | 'DELETE';
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /** A path as the router has it, with what answers there. */
 export type Route = readonly [Method, string, Handler];

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { BullBoard } from '../bull-board.ts';
 import type { RestrictedApis, RestrictedKey } from '../restricted.ts';
 import { admitRoute } from './admin-calls.ts';
+import { aliasRoutes } from './aliases.ts';
 import { getBlob, putBlob } from './blobs.ts';
 import { type BulkContext, bulkResults, bulkStatus, dropBulk, listBulk, submitBulk } from './bulk.ts';
 import { addBullBoard } from './bull-board.ts';
@@ -91,6 +92,7 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ...followUpRoutes(context),
     ...bulkRoutes(context),
     ...journalRoutes(context),
+    ...aliasRoutes(context),
     ...sharedMemoryRoutes(context),
     ['GET', '/nereid/v1/queues', (request, reply) => queues(gateway, request, reply)],
     ['GET', SEQUENCES, (request, reply) => sequences(gateway, request, reply)],
