@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { openRepositories, type Repositories } from '@nereid/repository';
 import { systemClock } from '@nereid/runtime';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { becomesReady } from '../../deploy/setup/ready.mjs';
 import { runCli } from '../command.mjs';
 import { clusterOn } from '../deployment.mjs';
 import { infer, oneInput } from '../e2e/requests.ts';
@@ -36,7 +37,10 @@ const files = (folder: string) =>
 
 const kinds = KINDS.filter(hasStoreServer);
 
-describe.each(kinds)('a repository in %s', (kind) => {
+// Processes share the cores with other tests.
+const LIMIT_MS = 120_000;
+
+describe.each(kinds)('a repository in %s', { timeout: LIMIT_MS }, (kind) => {
   let store: TestStore;
   const opened: Repositories[] = [];
 
@@ -125,6 +129,27 @@ describe.each(kinds)('a repository in %s', (kind) => {
     await expect(repositories.list()).rejects.toMatchObject({ code: 'INVALID_ARG', message });
   });
 
+  test.runIf(kind === 's3')('keys that are wrong, and a server that is away', async () => {
+    const repositories = await open();
+    await repositories.folders();
+    await store.askForKeys?.(true);
+    await expect(repositories.folders()).rejects.toMatchObject({
+      code: 'INVALID_ARG',
+      message: expect.stringMatching(
+        /^access to the model repository 's3:.*' was denied \(InvalidAccessKeyId: .*\): check AWS_/,
+      ),
+    });
+    await store.askForKeys?.(false);
+    await repositories.folders();
+    const closed = store.url('team/repository').replace(/:\d+/, ':1');
+    await expect((await open(closed)).list()).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      message: expect.stringMatching(
+        /^the model repository 's3:.*' cannot be reached \(.*ECONNREFUSED.*\): check its address/,
+      ),
+    });
+  });
+
   test('M16: nereid serve has its models from there', async () => {
     const served = runCli(
       ['serve', `--model-repository=${await servedModel()}`, '--http-port=0', '--grpc-port=0', '--metrics-port=0'],
@@ -146,7 +171,7 @@ describe.each(kinds)('a repository in %s', (kind) => {
     const others = [cluster.start('coordinator', [repository]), cluster.start('worker', [repository])];
     try {
       const { http = '' } = await gateway.started;
-      await expect.poll(async () => (await fetch(`${http}/v2/health/ready`)).status).toBe(200);
+      expect(await becomesReady(http, () => false, LIMIT_MS)).toBe(true);
       expect(await doubled(http)).toEqual([6, 8]);
     } finally {
       for (const role of [gateway, ...others]) await role.stop();

@@ -19,6 +19,9 @@ export interface TestStore {
   readonly environment: Readonly<Record<string, string>>;
   put(key: string, contents: string | Uint8Array): Promise<void>;
   remove(key: string): Promise<void>;
+  /** Of S3's server: whether it asks for the right keys from now on; until then it takes any. */
+  askForKeys?(asks: boolean): Promise<void>;
+  /** Idempotent. */
   stop(): Promise<void>;
 }
 
@@ -38,12 +41,7 @@ const BUCKET = 'models';
 const SIGNED =
   'AWS4-HMAC-SHA256 Credential=testing/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0';
 
-/** S3's server, which can be told to ask for credentials from now on. */
-export interface S3TestStore extends TestStore {
-  askForCredentials(asks: boolean): Promise<void>;
-}
-
-export async function startS3(): Promise<S3TestStore> {
+async function startS3(): Promise<TestStore> {
   const { port, stop } = await startServer(STORE_SERVERS.s3, (port) => ['-H', '127.0.0.1', '-p', String(port)]);
   const http = `http://127.0.0.1:${port}`;
   const call = (method: string, path: string, body?: string | Uint8Array) =>
@@ -55,7 +53,7 @@ export async function startS3(): Promise<S3TestStore> {
     environment: { AWS_ACCESS_KEY_ID: 'testing', AWS_SECRET_ACCESS_KEY: 'testing', AWS_DEFAULT_REGION: 'us-east-1' },
     put: (key, contents) => call('PUT', keyPath(key), contents),
     remove: (key) => call('DELETE', keyPath(key)),
-    askForCredentials: (asks) => call('POST', '/moto-api/reset-auth', asks ? '0' : 'inf'),
+    askForKeys: (asks) => call('POST', '/moto-api/reset-auth', asks ? '0' : 'inf'),
     stop,
   };
 }

@@ -15,6 +15,7 @@ import { type OnnxGraph, readOnnxFile } from './onnx-graph.ts';
 import { parseModelConfig } from './parse-model-config.ts';
 import { parseModelConfigJson } from './parse-model-config-json.ts';
 import type { ModelPlace, ModelSource, ReadModelOptions } from './read-model.ts';
+import { runRepositoryAgents } from './repository-agents.ts';
 import { selectVersions } from './select-versions.ts';
 import { strategiesBeside, strategyFiles } from './strategy-files.ts';
 import { unsupportedReason } from './unsupported-reason.ts';
@@ -83,6 +84,12 @@ export async function examineModel(
     return completeModelConfig(given, { name, files, gpus: options.gpus });
   });
   if (polled === undefined) return undefined;
+  // Before anything of the files is used, their code above all.
+  const agreed = await attempt(async () => {
+    await runRepositoryAgents(polled, directory);
+    return true;
+  });
+  if (agreed === undefined) return undefined;
   const early = { name, gpus: options.gpus, withoutTensors: options.autoComplete, withoutInstances: true };
   for (const check of modelConfigChecks(polled, early)) await attempt(check);
   steps.loading = true;

@@ -39,7 +39,7 @@ const loading = inert(
   MODEL_ROLES,
   'a failed load is not retried, and model names are unique over all repositories',
 );
-const agents = inert('Models', MODEL_ROLES, 'repository agents are not there yet');
+const agents = inert('Models', MODEL_ROLES, 'the checksum agent is built in, and agents of libraries are not run');
 const libraries = inert('Models', MODEL_ROLES, 'backends are part of the server, not libraries in a folder');
 const eventLoop = inert('HTTP', GATEWAY, 'the HTTP server has one thread and a port of its own');
 const grpcThreads = inert('gRPC', GATEWAY, 'the gRPC server has one thread, a port of its own and no pools');

@@ -15,7 +15,6 @@ describe('not served yet', () => {
       'model_transaction_policy { decoupled: true }',
       "model_transaction_policy.decoupled with the backend 'onnxruntime'",
     ],
-    ['model_repository_agents { agents { name: "checksum" } }', 'model_repository_agents'],
   ])('%s', (text, what) => {
     expect(reason(text)).toBe(`${what} is not served by this version of Nereid`);
   });
@@ -36,6 +35,7 @@ describe('served', () => {
     'model_warmup { batch_size: 1 }',
     'platform: "ensemble" ensemble_scheduling { }',
     'platform: "ensemble" ensemble_scheduling { } model_transaction_policy { decoupled: true }',
+    'model_repository_agents { agents { name: "checksum" } }',
     'input { optional: true }',
     'input { allow_ragged_batch: true } batch_input { } batch_output { }',
     'instance_group { rate_limiter { priority: 2 } }',

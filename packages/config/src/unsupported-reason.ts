@@ -29,10 +29,6 @@ function unsupported(config: ModelConfig): readonly [what: string, field: string
       'model_transaction_policy.decoupled',
     ];
   }
-  // An agent may check or change the model's files: without it others would be served.
-  if (config.modelRepositoryAgents !== undefined && config.modelRepositoryAgents.agents.length > 0) {
-    return ['model_repository_agents', 'model_repository_agents'];
-  }
   return undefined;
 }
 

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { LIMITS } from '@nereid/config';
 import { NereidError, thrownText } from '@nereid/protocol';
 import { type Clock, createAtMost } from '@nereid/runtime';
@@ -33,6 +34,8 @@ const FILE_CALLS: ReadonlySet<unknown> = new Set(['open', 'write', 'close', 'mkd
  */
 export function cloudRepository({ place, open, makeRoot, clock }: CloudRepositoryParts): RepositorySource {
   const stop = new AbortController();
+  // Each download listens.
+  setMaxListeners(0, stop.signal);
   const atMost = createAtMost(LIMITS.cloud_downloads_max);
   let opened: Promise<ObjectStore> | undefined;
 
