@@ -60,7 +60,6 @@ const LEFT_OUT = [
     why: 'for a Python model that has no port',
     applies: ({ one, names, also }) => one.variants?.includes(VARIANT) === false && !names(also),
   },
-  { why: 'about a config of a load', applies: ({ one }) => /config_override(_batch)?$/.test(one.name) },
 ];
 
 /** What `check.py --also` asks as well: whether the case has one of these names of models in it. */

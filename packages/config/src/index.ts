@@ -19,6 +19,7 @@ export { completeEnsemble } from './complete-ensemble.ts';
 export { resolveInstances } from './complete-model-config.ts';
 export type { ConfigFinding } from './config-finding.ts';
 export { type BulkRule, bulkRule, closesEarly } from './config-parameters.ts';
+export type { ConfigText } from './config-positions.ts';
 export {
   DESIRED_VALUE,
   type DesiredModel,

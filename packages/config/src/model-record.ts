@@ -30,6 +30,8 @@ export interface ModelRecord {
   readonly awaitsModels?: boolean;
   /** As ModelSource has them: who takes the model over needs them too. */
   readonly strategies?: Readonly<Record<string, string>>;
+  /** What it was loaded from in place of the repository's files, as override-ref has it. */
+  readonly override?: string;
   /** Number of its load, see protocol's OfLoad. */
   readonly load?: number;
   /** Of earlier loads, what has not ended yet: who takes the model over goes on with it. */

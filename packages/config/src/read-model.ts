@@ -45,6 +45,8 @@ export interface ModelSource {
   readonly filesHash?: string;
   /** Module of the batching strategy by version, relative to `directory`; absent where no version has one. */
   readonly strategies?: Readonly<Record<string, string>>;
+  /** What it is read from in place of the repository's files, as override-ref has it. */
+  readonly override?: string;
   /** What is without effect; for who loads it to log. */
   readonly warning?: string;
 }

@@ -11,14 +11,17 @@ import {
   type Timing,
   type Transport,
   timing,
+  type Uploads,
 } from '@nereid/transport';
 import { createConditions } from './conditions.ts';
 import { type CoordinatorCounts, countRequests } from './coordinator-counts.ts';
 import { createCoordinatorPoll } from './coordinator-poll.ts';
 import { createDesiredModels } from './desired-models.ts';
 import type { EnsembleCallsParts } from './ensemble-calls.ts';
+import { createKeptUploads } from './kept-uploads.ts';
 import { createLeaseLook } from './lease-look.ts';
 import { drainQueues } from './model-queues.ts';
+import { overriddenReader } from './overridden-reader.ts';
 import { canHandOver, isIdle, type OwnedModel } from './owned-model.ts';
 import type { Owner } from './owner.ts';
 import { createReaper } from './reaper.ts';
@@ -68,6 +71,8 @@ export interface CoordinatorParts {
   /** Where what was counted outlives its owner; without it each owner counts from 0. */
   readonly totals?: KeptTotals | undefined;
   readonly responses?: EnsembleCallsParts['responses'];
+  /** Where what clients load models from is; without it nothing of it is kept. */
+  readonly uploads?: Pick<Uploads, 'keep' | 'release'>;
   readonly options: CoordinatorOptions;
   /**
    * When to look for free leases and to ask after what is out. Absent: all roles are in this process,
@@ -112,14 +117,16 @@ export interface Coordinator {
   readonly refusedMessages: number;
 }
 
-export function createCoordinator(parts: CoordinatorParts): Coordinator {
-  const { id, clock, directory, log, options } = parts;
+export function createCoordinator(given: CoordinatorParts): Coordinator {
+  const { id, clock, directory, log, options } = given;
+  const { controlMode, repositories = [] } = options;
+  const desired = createDesiredModels(directory, { controlMode, repositories, namespacing: false });
+  const parts = { ...given, reader: overriddenReader(given.reader, desired) };
+  const uploads = createKeptUploads(parts.uploads, desired, log);
   const models = new Map<string, OwnedModel>();
   const conditions = createConditions();
   const tellRepository = createRepositoryTell({ ...parts, controlMode: options.controlMode });
   const keeper = createStatisticsKeeper({ log, models, totals: parts.totals });
-  const { controlMode, repositories = [] } = options;
-  const desired = createDesiredModels(directory, { controlMode, repositories, namespacing: false });
   const look = createLeaseLook({ id, directory, look_ms: (parts.timing ?? timing()).lease_look_ms });
   /** With `none`: what was there at the start. */
   let wanted: readonly string[] = [];
@@ -156,7 +163,10 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
       owner.probe(times);
       changes.converge();
     });
-    ticks.every(times.repository_look_ms, () => void tellRepository());
+    ticks.every(times.repository_look_ms, () => {
+      void tellRepository();
+      void uploads.keep();
+    });
     ticks.every(times.statistics_keep_ms, () => void keeper.keep());
     const reaper = createReaper({ id, directory, totals: parts.totals });
     ticks.every(times.probe_worker_ms, () => {
@@ -284,7 +294,7 @@ export function createCoordinator(parts: CoordinatorParts): Coordinator {
   return {
     async start() {
       running = openCoordinator(parts, {
-        ...{ models, conditions, keeper, desired, handsOver, takeFree },
+        ...{ models, conditions, keeper, desired, uploads, handsOver, takeFree },
         stopping: () => stopping,
         stoppedUs: () => stoppedUs,
       });

@@ -1,5 +1,4 @@
-import type { DesiredModel, ModelRecord, OverrideRef } from '@nereid/config';
-import { decodeOverride } from '@nereid/config';
+import { type DesiredModel, decodeOverride, type ModelRecord, type OverrideRef, overrideUploads } from '@nereid/config';
 import {
   type ChangedMessage,
   type ChangeMessage,
@@ -16,6 +15,7 @@ import type { Directory, Mailbox } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
 import type { DesiredModels } from './desired-models.ts';
 import { createTurns } from './in-turn.ts';
+import type { KeptUploads } from './kept-uploads.ts';
 import type { OwnedModel } from './owned-model.ts';
 import type { Owner } from './owner.ts';
 import { unloadedWithDependents } from './unloaded-dependents.ts';
@@ -28,6 +28,7 @@ export interface ModelChangesParts {
   readonly owner: Pick<Owner, 'load' | 'unload'>;
   readonly models: ReadonlyMap<string, OwnedModel>;
   readonly desired: DesiredModels;
+  readonly uploads: KeptUploads;
   readonly conditions: Conditions;
   /** The control mode is. */
   readonly explicit: boolean;
@@ -60,7 +61,7 @@ type Outcome = Pick<ChangedMessage, 'over' | 'error' | 'contentHash'>;
 const UNDER_WAY: Outcome = { over: false, error: null, contentHash: '' };
 
 export function createModelChanges(parts: ModelChangesParts): ModelChanges {
-  const { id, log, mailbox, directory, owner, models, desired, conditions } = parts;
+  const { id, log, mailbox, directory, owner, models, desired, uploads, conditions } = parts;
   const turns = createTurns();
   /** Of models that are being changed here, so that nothing else is made of them. */
   const changing = new Set<string>();
@@ -104,14 +105,17 @@ export function createModelChanges(parts: ModelChangesParts): ModelChanges {
     const isImplicit = before?.implicit === true && override === undefined && isReady(name);
     const set: DesiredModel = isImplicit ? { ...entry, implicit: true } : entry;
     await setEntry(name, set, () => false);
+    await uploads.keep();
     try {
       const record = await owner.load(name);
+      if (before !== undefined) await uploads.release(overrideUploads(before.override ?? {}));
       if (isImplicit && record.contentHash !== hash) await setEntry(name, entry, (now) => !sameEntry(now, set));
       return record;
     } catch (error) {
       // What runs goes on as it was, and what never was is not wanted.
       if (isReady(name) || directory.record(name) === undefined) {
         await setEntry(name, before, (now) => !sameEntry(now, set));
+        await uploads.release(overrideUploads(override ?? {}));
       }
       throw error;
     } finally {
@@ -121,12 +125,16 @@ export function createModelChanges(parts: ModelChangesParts): ModelChanges {
 
   const unload = async (name: string, dependents: boolean): Promise<{ readonly over: Promise<void> }> => {
     throwUnlessExplicit();
+    let dropped: readonly string[] = [];
     await desired.change((all) => {
       changing.add(name);
       const gone = dependents ? unloadedWithDependents(name, all, (model) => directory.record(model)) : [name];
       // Of one that nobody knows there is nothing to say.
-      for (const model of gone) if (all.has(model)) all.set(model, { unloaded: true });
+      const known = gone.filter((model) => all.has(model));
+      dropped = known.flatMap((model) => overrideUploads(all.get(model)?.override ?? {}));
+      for (const model of known) all.set(model, { unloaded: true });
     });
+    await uploads.release(dropped);
     const over = owner.unload(name);
     changing.delete(name);
     over.catch((error) => log.info({ err: error, model: name }, 'the model is not unloaded yet'));

@@ -90,7 +90,11 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
     } catch (error) {
       const info = errorInfo(error);
       const held = models.get(name);
-      if (held !== undefined && hasQueues(held)) throw error;
+      if (held !== undefined && hasQueues(held)) {
+        if (info.reason !== LOAD_FAILED) throw error;
+        const text = unreadFailure(await unreadRecord(name, info, reader), info);
+        throw new NereidError('INVALID_ARG', text, { cause: error });
+      }
       unreadable.add(name);
       if (info.reason !== LOAD_FAILED) {
         if (held === undefined) await giveBack(name);

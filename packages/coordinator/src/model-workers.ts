@@ -302,6 +302,7 @@ function loadMessage({ name, epoch }: OwnedModel, { load, source }: OwnedModel, 
     config: encodeModelConfig(source.config),
     versions: source.versions,
     contentHash: source.contentHash,
+    ...(source.override === undefined ? {} : { override: source.override }),
     ...ofLoad(load),
     ...(keep.length === 0 ? {} : { keep }),
   };

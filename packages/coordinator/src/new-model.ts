@@ -71,7 +71,7 @@ function formerVersions({ versions }: ModelSource, held: OwnedModel | undefined)
  * they are. Undefined for one that is to be loaded.
  */
 export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean): OwnedModel | undefined {
-  const { name, config, labels, contentHash, filesHash, strategies } = record;
+  const { name, config, labels, contentHash, filesHash, strategies, override } = record;
   const served = record.versions.some(({ state }) => state === 'READY') || record.awaitsModels === true;
   if (!served && (anew || record.versions.length === 0 || record.versions.some(({ reason }) => reason !== UNLOADED))) {
     return undefined;
@@ -85,6 +85,7 @@ export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean):
     ...{ name, directory: '', config, labels, versions, contentHash },
     ...(filesHash === undefined ? {} : { filesHash }),
     ...(strategies === undefined ? {} : { strategies }),
+    ...(override === undefined ? {} : { override }),
   };
   const load = record.load ?? 0;
   const signature = modelSignature(config);

@@ -168,6 +168,7 @@ export function modelRecord(model: OwnedModel): ModelRecord {
     ...(gpus === 0 ? {} : { gpus }),
     ...(source.filesHash === undefined ? {} : { filesHash: source.filesHash }),
     ...(source.strategies === undefined ? {} : { strategies: source.strategies }),
+    ...(source.override === undefined ? {} : { override: source.override }),
   };
 }
 

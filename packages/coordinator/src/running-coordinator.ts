@@ -8,6 +8,7 @@ import type { DesiredModels } from './desired-models.ts';
 import { createEnsembleCalls, type EnsembleCalls } from './ensemble-calls.ts';
 import { createIntake, type Intake } from './intake.ts';
 import { createJobIntake, type JobIntake } from './job-intake.ts';
+import type { KeptUploads } from './kept-uploads.ts';
 import { createModelChanges, type ModelChanges } from './model-changes.ts';
 import { hasSince, type OwnedModel } from './owned-model.ts';
 import { createOwner, type Owner } from './owner.ts';
@@ -39,6 +40,7 @@ export interface CoordinatorState {
   readonly conditions: Conditions;
   readonly keeper: StatisticsKeeper;
   readonly desired: DesiredModels;
+  readonly uploads: KeptUploads;
   readonly stopping: () => boolean;
   /** Since when; never, while it is not. */
   readonly stoppedUs: () => number;
@@ -120,6 +122,7 @@ export function openCoordinator(parts: CoordinatorParts, state: CoordinatorState
   const changes = createModelChanges({
     ...{ id, log, mailbox, directory, owner, models, conditions, stopping },
     desired: state.desired,
+    uploads: state.uploads,
     explicit: options.controlMode === 'explicit',
     apart: parts.timing !== undefined,
     signature: async (name) => (await parts.reader.list()).find((model) => model.name === name)?.signature ?? '',

@@ -202,7 +202,7 @@ const version: FrameReader<VersionDescription> = (value, body) => {
   };
 };
 
-type ControlExtras = 'load' | 'keep';
+type ControlExtras = 'load' | 'keep' | 'override';
 const controlMembers = record<Omit<ControlMessage, ControlExtras> & Record<ControlExtras, unknown>>({
   kind: kindOf('control'),
   model: text,
@@ -213,13 +213,15 @@ const controlMembers = record<Omit<ControlMessage, ControlExtras> & Record<Contr
   contentHash: text,
   load: (value) => value,
   keep: (value) => value,
+  override: (value) => value,
 });
 const control: FrameReader<ControlMessage> = (value, body) => {
-  const { load, keep, ...members } = controlMembers(value, body);
+  const { load, keep, override, ...members } = controlMembers(value, body);
   return {
     ...members,
     ...(load === undefined ? {} : { load: count(load, body) }),
     ...(keep === undefined ? {} : { keep: list(count)(keep, body) }),
+    ...(override === undefined ? {} : { override: text(override, body) }),
   };
 };
 

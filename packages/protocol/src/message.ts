@@ -349,6 +349,8 @@ export interface ControlMessage extends ModelMessage, OfLoad {
   readonly contentHash: string;
   /** Other loads of which the worker is to keep what it has. Absent for none. */
   readonly keep?: readonly number[];
+  /** What the load takes in place of the repository's files, as config's override-ref has it. Absent for nothing. */
+  readonly override?: string;
 }
 
 export type Message =

@@ -6,6 +6,7 @@ import {
   readModel,
 } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
+import type { OverrideFolders } from './override-folders.ts';
 import type { ListedModel, Repositories } from './repositories.ts';
 import type { FetchedModel } from './repository-source.ts';
 
@@ -15,12 +16,12 @@ export interface ModelReader {
   folders(): Promise<readonly RepositoryFolder[]>;
   /** All that are there with signatures, by name. */
   list(): Promise<readonly ListedModel[]>;
-  /** Throws a NereidError that says what is wrong with the model. */
-  read(name: string): Promise<ModelSource>;
+  /** Throws a NereidError that says what is wrong with the model. `override` stands for its files, as override-ref has it. */
+  read(name: string, override?: string): Promise<ModelSource>;
   /** The model's folder. Throws a NereidError where there is none. */
-  directory(name: string): Promise<string>;
+  directory(name: string, override?: string): Promise<string>;
   /** Version folders that are there, ascending: what a model's record tells where `read` fails. */
-  versions(name: string): Promise<readonly string[]>;
+  versions(name: string, override?: string): Promise<readonly string[]>;
 }
 
 /** The same, and where a worker has them from. */
@@ -29,7 +30,7 @@ export interface ModelFiles extends ModelReader {
    * The model's files for who serves them, as they were when they had that content hash, where they are still there;
    * else as they are now. They stay until they are released.
    */
-  open(name: string, contentHash: string): Promise<OpenedFiles>;
+  open(name: string, contentHash: string, override?: string): Promise<OpenedFiles>;
 }
 
 /** Files of a model that somebody serves. */
@@ -43,6 +44,12 @@ export interface OpenedFiles {
 /** Whose files move that often is still being written. */
 const READS_MAX = 2;
 
+export interface ReaderUse {
+  readonly shared: boolean;
+  /** Without it nothing is read but the repositories. */
+  readonly overrides?: OverrideFolders;
+}
+
 /**
  * Reads models from repositories, anew at each call. The folder that it named last for a model stays. `shared`: who
  * opens a model shares this reader with the owner, so files that the owner has just read are not read again.
@@ -50,24 +57,31 @@ const READS_MAX = 2;
 export function repositoryReader(
   repositories: Repositories,
   options: ReadModelOptions,
-  { shared }: { readonly shared: boolean } = { shared: false },
+  { shared, overrides }: ReaderUse = { shared: false },
 ): ModelFiles {
   /** What was fetched last, by model, and what its hash was where it was read. */
   const held = new Map<string, { readonly fetched: FetchedModel; readonly contentHash?: string }>();
 
-  const fetch = async (name: string): Promise<FetchedModel> => {
-    const fetched = await repositories.fetch(name);
+  /** Of an override with files nothing of the repository is looked at. */
+  const fetch = async (name: string, override?: string) => {
+    const given = override === undefined ? undefined : await overrides?.open(name, override);
+    if (override !== undefined && given === undefined) {
+      throw new NereidError('UNSUPPORTED', `nothing is loaded here but from repositories, so '${name}' is not`);
+    }
+    const fetched = given?.files ?? (await repositories.fetch(name));
     held.get(name)?.fetched.release();
     held.set(name, { fetched });
-    return fetched;
+    return { fetched, config: given?.config };
   };
 
   /** Also gives a hold of the files that it has read. */
-  const readHeld = async (name: string): Promise<{ source: ModelSource; own: FetchedModel }> => {
-    const fetched = await fetch(name);
+  const readHeld = async (name: string, override?: string): Promise<{ source: ModelSource; own: FetchedModel }> => {
+    const { fetched, config } = await fetch(name, override);
     const own = fetched.hold();
     try {
-      const source = await readStill(name, fetched, () => readModel({ name, directory: fetched.directory }, options));
+      const place = { name, directory: fetched.directory, ...(config === undefined ? {} : { config }) };
+      const read = await readStill(name, fetched, () => readModel(place, options));
+      const source = override === undefined ? read : { ...read, override };
       // Another read may have come in between.
       if (held.get(name)?.fetched === fetched) held.set(name, { fetched, contentHash: source.contentHash });
       return { source, own };
@@ -87,19 +101,19 @@ export function repositoryReader(
   return {
     folders: repositories.folders,
     list: repositories.list,
-    async read(name) {
-      const { source, own } = await readHeld(name);
+    async read(name, override) {
+      const { source, own } = await readHeld(name, override);
       own.release();
       return source;
     },
-    directory: async (name) => (await fetch(name)).directory,
-    async open(name, contentHash) {
+    directory: async (name, override) => (await fetch(name, override)).fetched.directory,
+    async open(name, contentHash, override) {
       const last = known(name, contentHash)?.hold();
       if (last !== undefined) return { directory: last.directory, contentHash, release: last.release };
-      const { source, own } = await readHeld(name);
+      const { source, own } = await readHeld(name, override);
       return { directory: own.directory, contentHash: source.contentHash, release: own.release };
     },
-    versions: async (name) => modelVersions((await fetch(name)).directory),
+    versions: async (name, override) => modelVersions((await fetch(name, override)).fetched.directory),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { ReadModelOptions } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
-import { type ModelFiles, openRepositories, repositoryReader } from '@nereid/repository';
+import { createOverrideFolders, type ModelFiles, openRepositories, repositoryReader } from '@nereid/repository';
 import type { ProcessParts } from './process-parts.ts';
 import type { ServerOptions } from './server-options.ts';
 
@@ -18,8 +18,10 @@ export interface ModelFilesUse {
 export async function addModelFiles(
   {
     lifecycle,
-    shared: { clock },
-  }: Pick<ProcessParts, 'lifecycle'> & { readonly shared: Pick<ProcessParts['shared'], 'clock'> },
+    shared: { clock, uploads },
+  }: Pick<ProcessParts, 'lifecycle'> & {
+    readonly shared: Pick<ProcessParts['shared'], 'clock'> & Partial<Pick<ProcessParts['shared'], 'uploads'>>;
+  },
   options: ServerOptions,
   { gpus, shared, runCode }: ModelFilesUse,
 ): Promise<ModelFiles> {
@@ -29,7 +31,12 @@ export async function addModelFiles(
     () => openRepositories(modelRepositories, { environment, clock }),
     (opened) => opened.close(),
   );
-  return repositoryReader(repositories, { ...readModelOptions(options, gpus), runCode }, { shared });
+  const overrides = await lifecycle.add(
+    'override folders',
+    async () => createOverrideFolders(async (name) => uploads?.get(name)),
+    (opened) => opened.close(),
+  );
+  return repositoryReader(repositories, { ...readModelOptions(options, gpus), runCode }, { shared, overrides });
 }
 
 const MAX_BATCH_SIZE_SETTING = 'default-max-batch-size';

@@ -8,7 +8,6 @@ import {
   createTraceSettings,
   followLogSettings,
   type Gateway,
-  type Repository,
   type Services,
   type TraceSettings,
 } from '@nereid/gateway';
@@ -39,13 +38,11 @@ export function newServices(
   tellRepository?: () => Promise<void>,
 ): Services {
   return {
-    repository: withoutOverrides(
-      createRepository({
-        ...{ directory, changes, uploads },
-        refresh: tellRepository,
-        codeRules: { allowed: options.allowCodeUpload ?? false, key: adminKey(options.http?.adminKey) },
-      }),
-    ),
+    repository: createRepository({
+      ...{ directory, changes, uploads },
+      refresh: tellRepository,
+      codeRules: { allowed: options.allowCodeUpload ?? false, key: adminKey(options.http?.adminKey) },
+    }),
     aliases: createAliasService({ directory, log }),
     logSettings: createLogSettings({ values: directory, control: logControl(options, log) }),
     traceSettings,
@@ -64,17 +61,5 @@ function logControl({ logControl: given }: ServerOptions, log: Log): LogControl 
     file: '',
     start: { info: true, warning: true, error: true, verboseLevel: 0, format: 'default' },
     apply: () => log.warn('the log settings changed, which this log does not follow: it was given without logControl'),
-  };
-}
-
-/** Coordinators read the repositories alone in this version. */
-function withoutOverrides(repository: Repository): Repository {
-  const message = 'this version takes no config or files over the network';
-  return {
-    ...repository,
-    load: async (model, parameters, caller) =>
-      parameters.some(({ name }) => name === 'config')
-        ? { ok: false, error: { code: 'UNSUPPORTED', message } }
-        : repository.load(model, parameters, caller),
   };
 }

@@ -6,6 +6,7 @@ import { checkServerOptions } from './check-options.ts';
 import { countGpus } from './count-gpus.ts';
 import type { ServerCounts } from './create-server.ts';
 import { addDoorState } from './door-state.ts';
+import { joinCluster } from './join-cluster.ts';
 import { addModelFiles } from './model-files.ts';
 import { type ProcessParts, startProcess } from './process-parts.ts';
 import { openUrls, type ProcessUrls } from './process-urls.ts';
@@ -121,6 +122,7 @@ async function startWorkerRole(options: ServerOptions, parts: ProcessParts): Pro
   const gpus = await countGpus(options.cudaVisibleDevices);
   const reader = await addModelFiles(parts, options, { gpus: undefined, shared: false, runCode: false });
   const worker = await addWorker(parts, options, reader, gpus, journal);
+  await joinCluster(parts.shared.directory, options);
   addJournalMetrics(registry, journal);
   addRoleMetrics(registry, [workerFigures(worker)]);
   health.started = true;

@@ -86,6 +86,12 @@ export interface RunningBatch {
   readonly execution: string;
 }
 
+interface Declined {
+  readonly versions: readonly string[];
+  /** What this worker lacks for them, '' where it is told not to hold the model. */
+  readonly lacks: string;
+}
+
 interface Slot {
   readonly load: number;
   readonly hosted: HostedVersion;
@@ -105,11 +111,10 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     options.limits,
     recorder === undefined ? undefined : (fate) => recorder.review(name, fate),
   );
-  let declined: readonly string[] = [];
+  /** By their numbers, loads that this worker does not take. */
+  const declined = new Map<number, Declined>();
   /** The load that the owner wants, also where it is declined. */
   let wanted = 0;
-  /** What this worker lacks for the declined versions, '' where it is told not to hold the model. */
-  let lacks = '';
 
   const all = () => [...[...slots.values()].map(({ hosted }) => hosted), ...leaving];
 
@@ -172,13 +177,13 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
       const stays = slot.load === wanted ? versions.includes(slot.hosted.source.version) : keep.includes(slot.load);
       if (!stays) drop(key, slot);
     }
+    for (const load of declined.keys()) if (load !== wanted && !keep.includes(load)) declined.delete(load);
   };
 
   const decline = (message: ControlMessage, missing = '') => {
     wanted = message.load ?? 0;
-    dropAll();
-    declined = message.versions;
-    lacks = missing;
+    dropOthers({ ...message, versions: [] });
+    declined.set(wanted, { versions: message.versions, lacks: missing });
     changed();
   };
 
@@ -197,8 +202,8 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
         decline(message, missing);
         return;
       }
-      declined = [];
       wanted = message.load ?? 0;
+      declined.delete(wanted);
       dropOthers(message);
       const { config: configText, contentHash } = message;
       for (const version of message.versions) {
@@ -208,7 +213,7 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     },
     decline,
     release() {
-      declined = [];
+      declined.clear();
       dropAll();
       changed();
     },
@@ -221,8 +226,12 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
         ...ofLoad(load),
         running: ids,
       }));
-      const others = declined.filter((version) => !slots.has(heldKey(version, wanted)));
-      return [...held, ...others.map((version) => ({ ...notHeld(version, ids, lacks), ...ofLoad(wanted) }))];
+      const others = [...declined].flatMap(([load, { versions, lacks }]) =>
+        versions
+          .filter((version) => !slots.has(heldKey(version, load)))
+          .map((version) => ({ ...notHeld(version, ids, lacks), ...ofLoad(load) })),
+      );
+      return [...held, ...others];
     },
     async stop() {
       await sequences.over();
@@ -290,8 +299,8 @@ function readSource(message: ControlMessage, options: HostedModelOptions) {
 }
 
 /** The model's files, if this worker's are those that the owner read. */
-async function openChecked({ model, contentHash }: ControlMessage, { openModel }: HostedModelOptions) {
-  const opened = await openModel(model, contentHash);
+async function openChecked({ model, contentHash, override }: ControlMessage, { openModel }: HostedModelOptions) {
+  const opened = await openModel(model, contentHash, override);
   if (opened.contentHash === contentHash) return opened;
   opened.release();
   throw new NereidError(

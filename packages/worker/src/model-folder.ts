@@ -7,8 +7,11 @@ export interface OpenedModel {
   release(): void;
 }
 
-/** Opens a model in this worker's own repositories; of several contents that it has, the one that is asked for. */
-export type OpenModel = (name: string, contentHash: string) => Promise<OpenedModel>;
+/**
+ * Opens a model in this worker's own repositories; of several contents that it has, the one that is asked for. `override`:
+ * what it is made of in place of these, as config's override-ref has it.
+ */
+export type OpenModel = (name: string, contentHash: string, override?: string) => Promise<OpenedModel>;
 
 /** A folder that the versions of a load share. It is opened when the first asks, and given back once none holds it. */
 export interface ModelFolder {
