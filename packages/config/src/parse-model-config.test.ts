@@ -88,6 +88,11 @@ describe('texts that are wrong', () => {
     ['a number out of range', '\n\n max_batch_size: 5000000000', /^config\.pbtxt:3:18: .*max_batch_size.*5000000000/],
     ['a wrong element of a list', 'input { dims: [ 4, x ] }', 'config.pbtxt:1:20: dims: expected an integer, got "x"'],
     ['a fraction', 'max_batch_size: 1.5', 'config.pbtxt:1:17: max_batch_size: expected an integer, got "1.5"'],
+    [
+      'the name of a prototype',
+      'parameters {\n key: "__proto__" value { } }',
+      'config.pbtxt:2:7: key: the name __proto__ cannot be used',
+    ],
     ['no colon', 'name "m"', /^config\.pbtxt:1:6: expected ":" before value of field "name"/],
     ['a field twice', 'name: "a"\nname: "b"', /^config\.pbtxt:2:1: non-repeated field "name" is repeated/],
     [

@@ -19,6 +19,7 @@ export function parseModelConfig(text: string, source: string): ModelConfig {
   }
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text;
   const config = parsed(body, source);
+  checkKeys(body, source);
   checkEnums(reflect(ModelConfigSchema, config), (name, value, allowed) => {
     const tokens = textTokens(body);
     const at = tokens.findIndex(
@@ -36,6 +37,22 @@ export function parseModelConfig(text: string, source: string): ModelConfig {
   });
   return config;
 }
+
+/** A map's key of this name would be taken for the prototype of what holds the entries, and the entry be lost. */
+function checkKeys(body: string, source: string): void {
+  if (!body.includes(PROTOTYPE)) return;
+  const tokens = textTokens(body);
+  const at = tokens.findIndex(
+    ({ text }, index) => text === 'key' && /^(["'])__proto__\1$/.test(tokens[index + 2]?.text ?? ''),
+  );
+  if (at === -1) return;
+  const position = textPosition(body, tokens[at + 2]?.offset ?? 0);
+  throw new NereidError('INVALID_ARG', `${source}:${position}: key: the name ${PROTOTYPE} cannot be used`, {
+    field: 'key',
+  });
+}
+
+const PROTOTYPE = '__proto__';
 
 function parsed(body: string, source: string): ModelConfig {
   try {

@@ -15,6 +15,10 @@ describe('not served yet', () => {
       'model_transaction_policy { decoupled: true }',
       "model_transaction_policy.decoupled with the backend 'onnxruntime'",
     ],
+    [
+      'cc_model_filenames { key: "7.5" value: "x" } instance_group { kind: KIND_GPU }',
+      'cc_model_filenames with instances of KIND_GPU',
+    ],
   ])('%s', (text, what) => {
     expect(reason(text)).toBe(`${what} is not served by this version of Nereid`);
   });
@@ -24,6 +28,7 @@ describe('served', () => {
   test.each([
     '',
     'backend: "javascript"',
+    'cc_model_filenames { key: "7.5" value: "x" }',
     'dynamic_batching { preferred_batch_size: 4 max_queue_delay_microseconds: 100 }',
     'dynamic_batching { default_queue_policy { max_queue_size: 2 } }',
     'dynamic_batching { default_queue_policy { allow_timeout_override: true timeout_action: DELAY } }',

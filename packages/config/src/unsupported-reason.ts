@@ -1,5 +1,5 @@
 import { isEnsemble } from './complete-model-config.ts';
-import type { ModelConfig } from './gen/model_config_pb.ts';
+import { ModelInstanceGroup_Kind as Kind, type ModelConfig } from './gen/model_config_pb.ts';
 
 const SERVED_BACKENDS: readonly string[] = ['onnxruntime', 'javascript'];
 /** Those that can give a request any number of answers. */
@@ -28,6 +28,11 @@ function unsupported(config: ModelConfig): readonly [what: string, field: string
       `model_transaction_policy.decoupled with the backend '${config.backend}'`,
       'model_transaction_policy.decoupled',
     ];
+  }
+  // Their files go by the GPU's compute capability, which is not known here; on the CPU Triton does not look at them either.
+  const isOnGpu = config.instanceGroup.some(({ kind }) => kind === Kind.GPU);
+  if (isOnGpu && Object.keys(config.ccModelFilenames).length > 0) {
+    return ['cc_model_filenames with instances of KIND_GPU', 'cc_model_filenames'];
   }
   return undefined;
 }
