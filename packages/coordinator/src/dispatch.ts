@@ -372,6 +372,7 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     },
     heard: (upToUs) => step({ type: 'heard', upToUs }),
     drain: () => step({ type: 'draining' }),
+    draw: () => (steps === undefined ? entries.draw((id) => step({ type: 'cancelled', id })) : []),
     failQueued(error) {
       for (const { running, request } of entries) {
         if (!running && steps?.isPlaced(request.id) !== true) leave(request.id, error, 'OTHER');

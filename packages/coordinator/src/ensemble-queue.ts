@@ -247,6 +247,7 @@ export function createEnsembleQueue(parts: EnsembleQueueParts): VersionQueue {
     abandon: () => drop((entry) => parts.notes.ended(source, entry, { state: 'left' })),
     // Steps wait with their models.
     drain() {},
+    draw: () => [],
     failQueued() {},
     // No worker has anything of an ensemble.
     describe() {},

@@ -171,6 +171,8 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     frees,
     /** Sequences that it says it has, and those that it remembers. */
     slots: [] as readonly SlotDescription[],
+    /** Of which load its slots are. */
+    slotsLoad: 0,
     ended: [] as readonly EndedSession[],
     instances: 1,
     /** Of each instance's name. */
@@ -202,11 +204,13 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
       const versions = (held.get(model) ?? []).map((version) => ({
         ...version,
         running,
-        slots: worker.slots,
+        slots: (version.load ?? 0) === worker.slotsLoad ? worker.slots : [],
         ended: worker.ended,
         instances: version.instances.map((instance) => ({
           ...instance,
-          batches: batches.filter((batch) => batch.instance === instance.index).map(({ batch }) => batch),
+          batches: batches
+            .filter(({ instance: index, load = 0 }) => index === instance.index && load === (version.load ?? 0))
+            .map(({ batch }) => batch),
         })),
       }));
       mailbox.send(owner, {
@@ -350,7 +354,6 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
     const { keep = [], load = 0 } = message;
     const loaded = message.action === 'load' ? message.versions : [];
     const before = held.get(message.model) ?? [];
-    const kept = message.action === 'load' ? before : [];
     const stays = before.find((version) => (version.load ?? 0) === load && version.contentHash !== message.contentHash);
     if (worker.unchanged !== '' && message.action === 'load' && stays !== undefined) {
       held.set(
@@ -360,7 +363,7 @@ async function fakeWorker(id: string, transport: Transport, directory: Directory
       return;
     }
     held.set(message.model, [
-      ...kept.filter((version) => (version.load ?? 0) !== load && keep.includes(version.load ?? 0)),
+      ...before.filter((version) => (version.load ?? 0) !== load && keep.includes(version.load ?? 0)),
       ...loaded.map((version) => ({ ...described(message, version), ...ofLoad(load) })),
     ]);
   };

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ModelRecord } from '@nereid/config';
 import { encodeModelConfig } from '@nereid/config';
 import {
@@ -153,6 +154,10 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     if (model.settling) return;
     for (const version of model.retiring) {
       if (stateAtWorkers(model, version).state === 'READY') continue;
+      const now = model.versions.find(({ state, queue }) => state === 'READY' && queue !== undefined);
+      if (now?.queue !== undefined && isDeepStrictEqual(now.signature, version.signature)) {
+        for (const request of version.queue?.draw() ?? []) now.queue.arrive(request);
+      }
       version.queue?.failQueued(versionNotReady(model.name, version.version));
     }
   };

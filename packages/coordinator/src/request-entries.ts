@@ -50,6 +50,8 @@ export interface RequestEntries extends Iterable<Entry> {
   /** It runs at that worker already, in a batch of an earlier owner. */
   runElsewhere(entry: Entry, worker: ProcessId): void;
   forget(id: string): void;
+  /** Forgets those that are queued and still wanted, which it returns; `left` is told of each. */
+  draw(left: (id: string) => void): readonly OwnedRequest[];
   /** Forgets all; each is told before. */
   clear(told: (entry: Entry) => void): void;
 }
@@ -163,6 +165,14 @@ export function createRequestEntries(clock: Clock, order: AnswerOrder | undefine
       entries.delete(id);
       order?.ended(id);
       if (entries.size === 0) idle();
+    },
+    draw(left) {
+      const queued = [...entries.values()].filter(({ running, cancelled }) => !running && !cancelled);
+      for (const { request } of queued) {
+        self.forget(request.id);
+        left(request.id);
+      }
+      return queued.map(({ request }) => request);
     },
     clear(told) {
       for (const entry of [...entries.values()]) {

@@ -146,6 +146,8 @@ export interface VersionQueue {
   heard(upToUs: number): void;
   /** Nothing more arrives: what waits is sent without waiting for company. */
   drain(): void;
+  /** Gives up every request that is queued here, for another queue; of sequences none. */
+  draw(): readonly OwnedRequest[];
   /** Ends every queued request with that error, but for steps of sequences that have a slot. */
   failQueued(error: ErrorInfo): void;
   /** Ends all and drops all timers; batches still out are no longer waited for. */

@@ -2,7 +2,7 @@
 
 /**
  * Each load of a model has a number, which rises: workers may hold a version from several loads, of which one serves
- * and the others end what they have accepted (docs/protocol.md R41).
+ * and the others end what they have accepted (docs/protocol.md R42).
  */
 export interface OfLoad {
   /** Absent for 0, the first. */
