@@ -13,8 +13,6 @@ import { limitMs } from './time-limits.ts';
 
 // Bug cases about health while a part dies or a server stops; each name begins with the case's id.
 
-/** A worker that is gone is known to be after half a second. */
-const TIME_SCALE = 0.2;
 /** Long enough for a few requests on a busy machine. */
 const PAUSE_MS = 2_500;
 const PROCESS = 'parameters { key: "nereid.carrier" value { string_value: "process" } }';
@@ -68,8 +66,7 @@ describe.each(MODES)('in mode %s', (mode) => {
     gated = addGated(folder, 'gated');
     if (mode === 'apart') {
       redis = await startPrivateRedis();
-      const flags = [`--model-repository=${folder.path}`, `--time-scale=${TIME_SCALE}`];
-      cluster = clusterOn(redis, flagEnvironment(flags));
+      cluster = clusterOn(redis, flagEnvironment([`--model-repository=${folder.path}`]));
       await Promise.all([start('coordinator'), start('worker')]);
     }
     [plain, pausing] = await Promise.all([openDoor(), openDoor([`--drain-pause-ms=${PAUSE_MS}`])]);
