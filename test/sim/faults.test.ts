@@ -51,12 +51,8 @@ const COURSES: readonly Course[] = [
     }),
   },
 ];
-/** As many at each commit, over all courses, as docs/protocol.md asks for; `pnpm sim` says how many there are. */
-const COMMIT_SEEDS = 200;
-const ALL_SEEDS = COURSES.reduce((sum, { seeds }) => sum + seeds, 0);
-const SHARE = process.env.NEREID_SIM_SEEDS === undefined ? COMMIT_SEEDS / ALL_SEEDS : 1;
 const RUNS = COURSES.filter(({ name }) => COURSE === undefined || COURSE === name).flatMap(({ name, seeds, course }) =>
-  seedsFrom(COURSE === undefined ? Math.ceil(seeds * SHARE) : SEEDS_COUNT).map((seed) => ({ name, seed, course })),
+  seedsFrom(COURSE === undefined ? Math.ceil(seeds) : SEEDS_COUNT).map((seed) => ({ name, seed, course })),
 );
 
 const totals: Record<string, number> = {};

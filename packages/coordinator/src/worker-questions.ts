@@ -1,5 +1,5 @@
 /** When a worker is asked what it holds, and what its answer says of messages lost (docs/protocol.md R28). */
-import { type DescribedMessage, heldKey, isNotHeld, UNLOADED, type VersionDescription } from '@nereid/protocol';
+import { type DescribedMessage, heldKey, UNLOADED, type VersionDescription } from '@nereid/protocol';
 import type { OwnedModel, Question, WorkerView } from './owned-model.ts';
 
 export interface ProbeTimes {
@@ -78,8 +78,6 @@ export function hasMissed(
   const held = new Map(described.map((version) => [heldKey(version.version, version.load), version]));
   const loads = new Set([...toldLoads.map(({ load }) => load), ...kept]);
   if (described.some((version) => runs(version) && !loads.has(version.load ?? 0))) return true;
-  // One that leaves the model to others says so of the last load that it was told of, and has no other.
-  if (described.some(({ reason }) => isNotHeld(reason))) return false;
   return toldLoads.some(({ versions, load, hashes }) =>
     versions.some(({ version }) => {
       const found = held.get(heldKey(version, load));
