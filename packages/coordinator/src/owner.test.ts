@@ -66,11 +66,12 @@ describe('loading', () => {
   });
 
   test('what this version does not serve fails the load by name', async () => {
-    const cluster = fakeCluster([fakeModel('m', 'model_repository_agents { agents { name: "checksum" } }')]);
+    const model = fakeModel('m');
+    const cluster = fakeCluster([{ ...model, config: { ...model.config, backend: 'python' } }]);
     await cluster.worker();
     const [failure] = await cluster.coordinator.start();
-    expect(failure?.error.message).toContain('version 1 is at UNAVAILABLE state: Unsupported: model_repository_agents');
-    expect(states(cluster, 'm')?.[0]).toContain('UNAVAILABLE Unsupported: model_repository_agents');
+    expect(failure?.error.message).toContain('version 1 is at UNAVAILABLE state: Unsupported: the backend');
+    expect(states(cluster, 'm')?.[0]).toContain("UNAVAILABLE Unsupported: the backend 'python'");
     await cluster.coordinator.stop();
   });
 
