@@ -24,6 +24,7 @@ import { createHeldTensors, type HeldTensors } from './held-tensors.ts';
 import { createInfer } from './infer.ts';
 import { createKnownRecords } from './known-records.ts';
 import { createModelLookups, type ModelFound, type ModelLookups } from './model-lookup.ts';
+import { createModelNames } from './model-names.ts';
 import { createPending } from './pending.ts';
 import { type ResendTimes, resendTimes } from './resend.ts';
 import { createCallerCache } from './response-cache/caller-cache.ts';
@@ -122,7 +123,7 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
   const times = resendTimes(parts.timing ?? timing(), !apart);
   const records = createKnownRecords(directory, clock, apart ? times.ownerless_wait_ms : 0);
   const aliases = createAliases(directory);
-  const models = createModelLookups(directory, records, aliases, apart);
+  const models = createModelLookups(directory, records, { aliases, names: createModelNames(directory) }, apart);
   const sequences = createAliasedSequences();
   let unnamed = 0;
   const token = () => `m${id}:${++unnamed}`;
@@ -209,11 +210,13 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
         const { name } = found;
         const entered = enter(found, found.alias, request, options);
         if (!entered.ok) return Promise.resolve(entered);
-        const { target, asked } = entered;
+        const { target } = entered;
+        const asked = underItsName(entered.asked, target);
         const outcome = cache.infer(target, asked, options) ?? calls.submit(asked, target.signature.sequence, options);
         return outcome.then((given) => namedOutcome(given, name));
       }
-      return cache.infer(found, request, options) ?? calls.submit(request, found.signature.sequence, options);
+      const asked = underItsName(request, found);
+      return cache.infer(found, asked, options) ?? calls.submit(asked, found.signature.sequence, options);
     },
     inferStream(request, options = {}) {
       const found = calls.admit(request, 'any');
@@ -224,11 +227,13 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
       if (found.alias !== undefined) {
         const entered = enter(found, found.alias, request, options);
         if (!entered.ok) return refusedStream(entered.error);
-        const { target, asked } = entered;
+        const { target } = entered;
+        const asked = underItsName(entered.asked, target);
         const answers = cache.stream(target, asked, options) ?? calls.stream(asked, target.signature.sequence, options);
         return namedAnswers(answers, found.name);
       }
-      return cache.stream(found, request, options) ?? calls.stream(request, found.signature.sequence, options);
+      const asked = underItsName(request, found);
+      return cache.stream(found, asked, options) ?? calls.stream(asked, found.signature.sequence, options);
     },
     refusedStream,
     refusal(request) {
@@ -275,4 +280,9 @@ export function createCaller(parts: CallerParts): Caller<CarriedTensor> {
       unlisten();
     },
   };
+}
+
+/** With namespacing a client may call a model by another name than its own. */
+function underItsName(request: CarriedRequest, { record }: ModelFound): CarriedRequest {
+  return request.modelName === record.name ? request : { ...request, modelName: record.name };
 }

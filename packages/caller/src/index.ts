@@ -7,6 +7,7 @@ export type { CallOptions } from './call-options.ts';
 export { type AnsweredTensors, type Caller, type CallerLimits, type CallerParts, createCaller } from './caller.ts';
 export { createLeaving, type LeaveSignal, type Leaving } from './leave-signal.ts';
 export { type ModelFound, type ModelLookup, type ModelLookups, versionRefusal } from './model-lookup.ts';
+export { createModelNames } from './model-names.ts';
 export { createLazyCaller, type LazyCaller, type OpenedCaller, openCaller } from './open-caller.ts';
 export type { ResponseStore } from './response-cache/kept-answer.ts';
 export { createLocalResponses } from './response-cache/local-responses.ts';

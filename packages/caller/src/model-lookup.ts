@@ -9,6 +9,7 @@ import {
   modelSignature,
 } from '@nereid/config';
 import {
+  ambiguousModel,
   type ErrorInfo,
   INT64_MAX,
   modelNotFound,
@@ -20,6 +21,7 @@ import {
 import type { Directory } from '@nereid/transport';
 import type { Aliases } from './aliases.ts';
 import type { KnownRecords } from './known-records.ts';
+import type { ModelNames } from './model-names.ts';
 
 const INT64_DIGITS_MAX = 19;
 
@@ -75,7 +77,7 @@ interface RecordView {
 export function createModelLookups(
   directory: Directory<ModelRecord>,
   records: Pick<KnownRecords, 'find'>,
-  aliases: Aliases,
+  { aliases, names }: { readonly aliases: Aliases; readonly names: ModelNames },
   /** Roles are processes of their own. */
   apart: boolean,
 ): ModelLookups {
@@ -90,11 +92,20 @@ export function createModelLookups(
     return view;
   };
 
-  const findModel = (name: string, version: string): ModelLookup => {
+  /** Under the model's own name. */
+  const findNamed = (name: string, version: string): ModelLookup => {
     const record = records.find(name);
     if (record === undefined) return missing(modelNotFound(name));
     const view = viewOf(record);
     return view.found.get(version) ?? findMissing(record, view, version, apart);
+  };
+
+  const findModel = (name: string, version: string): ModelLookup => {
+    const found = findNamed(name, version);
+    if (found.ok) return found;
+    const meant = names.resolve(name);
+    if (typeof meant === 'number') return missing(ambiguousModel(name, meant));
+    return meant === undefined ? found : findNamed(meant, version);
   };
 
   const find = (name: string, version: string): ModelLookup => {

@@ -78,6 +78,7 @@ export function serverOptions(
     environment: env,
     modelControlMode: options.modelControlMode,
     repositoryPollSecs: options.repositoryPollSecs,
+    modelNamespacing: options.modelNamespacing,
     loadModels: options.loadModel,
     // The command itself ends where a model failed, after it has shown the table of all, as Triton does.
     exitOnError: false,

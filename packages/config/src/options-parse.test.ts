@@ -92,6 +92,7 @@ describe('forms of a flag', () => {
       disableAutoCompleteConfig: false,
       modelConfigName: '',
       modelLoadThreadCount: 4,
+      modelNamespacing: false,
       backendConfig: [],
       workerLabels: [],
       workerMaxLoads: 0,

@@ -12,4 +12,10 @@ export const repositoryOptions = {
     roles: MODEL_ROLES,
     description: 'In poll mode: seconds between two looks at the repositories; 0 for none.',
   }),
+  modelNamespacing: z.boolean().default(false).register(flagMetas, {
+    topic: 'Models',
+    roles: MODEL_ROLES,
+    description:
+      'Let repositories hold models of the same name, which are then asked for as `<repository>::<name>`. Without it none of them is available.',
+  }),
 };

@@ -12,6 +12,18 @@ test('a list is read as it was written', () => {
   expect(decodeRepositoryList(encodeRepositoryList(list))).toEqual(list);
 });
 
+test('with namespacing each has its repository and its folder', () => {
+  const list: RepositoryList = {
+    controlMode: 'poll',
+    folders: [
+      { name: 'b::m', conflict: null, from: { repository: '/srv/b', folder: 'm' } },
+      { name: 'a::m', conflict: null, from: { repository: '/srv/a', folder: 'm' } },
+      { name: 'odd', conflict: 'why', from: { repository: '/srv/b', folder: 'odd' } },
+    ],
+  };
+  expect(decodeRepositoryList(encodeRepositoryList(list))).toEqual(list);
+});
+
 test.each(['', '{', '{}', '[]', '{"mode":"polling","models":[]}', '{"mode":"none","models":[1]}'])(
   '%j is none',
   (text) => {

@@ -40,6 +40,8 @@ export interface CoordinatorOptions {
   readonly repositoryPollSecs?: number;
   /** As they were given: with these and the mode a coordinator joins only those that have the same. */
   readonly repositories?: readonly string[];
+  /** `--model-namespacing`; false by default. Known by what the repositories tell; here it is compared as the others are. */
+  readonly namespacing?: boolean;
   /** For `explicit`, at the start of a cluster: names, or `*` alone for all. */
   readonly loadModels?: readonly string[];
   /** Models that load at the same time at start; 4 by default (`--model-load-thread-count`). */
@@ -119,8 +121,8 @@ export interface Coordinator {
 
 export function createCoordinator(given: CoordinatorParts): Coordinator {
   const { id, clock, directory, log, options } = given;
-  const { controlMode, repositories = [] } = options;
-  const desired = createDesiredModels(directory, { controlMode, repositories, namespacing: false });
+  const { controlMode, repositories = [], namespacing = false } = options;
+  const desired = createDesiredModels(directory, { controlMode, repositories, namespacing });
   const parts = { ...given, reader: overriddenReader(given.reader, desired) };
   const uploads = createKeptUploads(parts.uploads, desired, log);
   const models = new Map<string, OwnedModel>();

@@ -1,5 +1,6 @@
+import { createModelNames } from '@nereid/caller';
 import { decodeRepositoryList, type ModelRecord, REPOSITORY_VALUE, type RepositoryList } from '@nereid/config';
-import { type ErrorInfo, NereidError, NOT_EXPLICIT, thrownError } from '@nereid/protocol';
+import { ambiguousModel, type ErrorInfo, NereidError, NOT_EXPLICIT, thrownError } from '@nereid/protocol';
 import type { Directory, Uploads } from '@nereid/transport';
 import type { CodeUploader, CodeUploadRules } from './code-upload.ts';
 import { checkOverride, type LoadParameter, loadOverride, putOverride } from './load-override.ts';
@@ -72,6 +73,18 @@ export function createRepository(parts: RepositoryParts): Repository {
       .map(({ version, state, reason }) => ({ name, version, state, ...(reason === '' ? {} : { reason }) }));
   };
 
+  const names = createModelNames(directory);
+  /** What a client calls so. Throws where it could be several models. */
+  const meantBy = (model: string): string => {
+    const meant = names.resolve(model);
+    if (typeof meant === 'number') throw thrownError(ambiguousModel(model, meant));
+    return meant ?? model;
+  };
+
+  /** A namespace may have slashes in it. */
+  const isPlaced = (name: string) =>
+    list()?.folders.some((folder) => folder.from !== undefined && folder.name === name) === true;
+
   const throwUnlessExplicit = () => {
     const mode = list()?.controlMode;
     const error = mode === undefined ? NOT_TOLD : NOT_EXPLICIT;
@@ -92,11 +105,12 @@ export function createRepository(parts: RepositoryParts): Repository {
       resultOf(async () => {
         const override = loadOverride(parameters);
         throwUnlessExplicit();
-        checkName(model);
-        checkOverride(model, override, codeRules, caller);
+        const name = meantBy(model);
+        if (!isPlaced(name)) checkName(name);
+        checkOverride(name, override, codeRules, caller);
         const put = await putOverride(uploads, override);
         try {
-          throwFor(await changes.load(model, put.text));
+          throwFor(await changes.load(name, put.text));
         } finally {
           await put.done();
         }
@@ -105,7 +119,7 @@ export function createRepository(parts: RepositoryParts): Repository {
     unload: (model, dependents) =>
       resultOf(async () => {
         throwUnlessExplicit();
-        throwFor(await changes.unload(model, dependents));
+        throwFor(await changes.unload(meantBy(model), dependents));
         return undefined;
       }),
   };

@@ -192,6 +192,7 @@ export type { AnswerJson, RecordingJson, StepJson, TensorJson } from './recordin
 export { isRefused, refusedExecution } from './refused-execution.ts';
 export {
   ANSWER_REFUSED,
+  ambiguousModel,
   answerExpired,
   bodyTooLarge,
   CANCELLED,

@@ -46,6 +46,12 @@ export function modelNotFound(model: string): ErrorInfo {
   return unknownModel(`'${model}' is not found`);
 }
 
+/** Of a name that several repositories have; with its namespace before it each is known (core's model_repository_manager.cc). */
+export function ambiguousModel(model: string, count: number): ErrorInfo {
+  const text = `There are ${count} identifiers of model '${model}' in global map, model namespace must be provided to resolve ambiguity.`;
+  return { code: 'INVALID_ARG', message: text };
+}
+
 export function versionNotFound(model: string, version: string): ErrorInfo {
   return unknownModel(`'${model}' version ${version} is not found`);
 }

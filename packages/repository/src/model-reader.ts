@@ -6,8 +6,9 @@ import {
   readModel,
 } from '@nereid/config';
 import { NereidError } from '@nereid/protocol';
+import { namedSource } from './named-source.ts';
 import type { OverrideFolders } from './override-folders.ts';
-import type { ListedModel, Repositories } from './repositories.ts';
+import type { JoinedModel, ListedModel, Repositories } from './repositories.ts';
 import type { FetchedModel } from './repository-source.ts';
 
 /** Where a coordinator has its models from. */
@@ -60,7 +61,7 @@ export function repositoryReader(
   { shared, overrides }: ReaderUse = { shared: false },
 ): ModelFiles {
   /** What was fetched last, by model, and what its hash was where it was read. */
-  const held = new Map<string, { readonly fetched: FetchedModel; readonly contentHash?: string }>();
+  const held = new Map<string, { readonly fetched: JoinedModel; readonly contentHash?: string }>();
 
   /** Of an override with files nothing of the repository is looked at. */
   const fetch = async (name: string, override?: string) => {
@@ -68,7 +69,9 @@ export function repositoryReader(
     if (override !== undefined && given === undefined) {
       throw new NereidError('UNSUPPORTED', `nothing is loaded here but from repositories, so '${name}' is not`);
     }
-    const fetched = given?.files ?? (await repositories.fetch(name));
+    const files = given?.files;
+    const fetched: JoinedModel =
+      files === undefined ? await repositories.fetch(name) : { ...files, folder: name, stepName: (step) => step };
     held.get(name)?.fetched.release();
     held.set(name, { fetched });
     return { fetched, config: given?.config };
@@ -79,9 +82,11 @@ export function repositoryReader(
     const { fetched, config } = await fetch(name, override);
     const own = fetched.hold();
     try {
-      const place = { name, directory: fetched.directory, ...(config === undefined ? {} : { config }) };
+      const { folder, directory } = fetched;
+      const place = { name: folder, directory, ...(config === undefined ? {} : { config }) };
       const read = await readStill(name, fetched, () => readModel(place, options));
-      const source = override === undefined ? read : { ...read, override };
+      const named = namedSource(read, name, fetched.stepName);
+      const source = override === undefined ? named : { ...named, override };
       // Another read may have come in between.
       if (held.get(name)?.fetched === fetched) held.set(name, { fetched, contentHash: source.contentHash });
       return { source, own };

@@ -15,6 +15,8 @@ export interface RepositorySettings {
   /** Where clouds' credentials and folders are looked for. */
   readonly environment: Environment;
   readonly clock: Clock;
+  /** See joinRepositories; false by default. */
+  readonly namespacing?: boolean;
 }
 
 /**
@@ -32,6 +34,7 @@ export async function openRepositories(places: readonly string[], settings: Repo
       const cloud = clouds[index];
       return cloud === undefined ? localRepository(place) : openCloud(cloud, settings);
     }),
+    settings,
   );
 }
 

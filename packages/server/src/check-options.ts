@@ -24,7 +24,14 @@ import type { GrpcOptions, HttpOptions, ServerOptions, WebhookOptions } from './
 
 const PORT_MAX = 65_535;
 const INT32_MAX = 2_147_483_647;
-const BOOLEANS = ['exitOnError', 'strictReadiness', 'autoCompleteConfig', 'allowClientShm', 'allowCodeUpload'] as const;
+const BOOLEANS = [
+  'exitOnError',
+  'strictReadiness',
+  'autoCompleteConfig',
+  'allowClientShm',
+  'allowCodeUpload',
+  'modelNamespacing',
+] as const;
 const MODES: readonly unknown[] = CONTROL_MODES;
 const LANES: readonly unknown[] = ['auto', 'redis'];
 const RATE_LIMITS: readonly unknown[] = ['off', 'execution_count'];

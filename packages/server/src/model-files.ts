@@ -25,10 +25,10 @@ export async function addModelFiles(
   options: ServerOptions,
   { gpus, shared, runCode }: ModelFilesUse,
 ): Promise<ModelFiles> {
-  const { modelRepositories, environment = {} } = options;
+  const { modelRepositories, environment = {}, modelNamespacing: namespacing = false } = options;
   const repositories = await lifecycle.add(
     'repositories',
-    () => openRepositories(modelRepositories, { environment, clock }),
+    () => openRepositories(modelRepositories, { environment, clock, namespacing }),
     (opened) => opened.close(),
   );
   const overrides = await lifecycle.add(

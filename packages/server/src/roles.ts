@@ -186,6 +186,7 @@ export function addCoordinator(
         controlMode: options.modelControlMode ?? 'none',
         repositoryPollSecs: options.repositoryPollSecs ?? REPOSITORY_POLL_SECS,
         repositories: options.modelRepositories,
+        namespacing: options.modelNamespacing ?? false,
         rateLimit: options.rateLimit === 'execution_count',
         responseCache: options.cache !== undefined,
         ...(options.loadModels === undefined ? {} : { loadModels: options.loadModels }),

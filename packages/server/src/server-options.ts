@@ -93,6 +93,8 @@ export interface ServerOptions {
   readonly modelControlMode?: ControlMode;
   /** For `poll`: seconds between two looks at the repositories, 15 by default; 0 for none. */
   readonly repositoryPollSecs?: number;
+  /** Lets repositories hold models of the same name, which are then asked for as `<repository>::<name>`; false by default. */
+  readonly modelNamespacing?: boolean;
   /** For `explicit`: names, or `['*']` for all. */
   readonly loadModels?: readonly string[];
   /** With true (the default) a model that does not load at start makes `createServer` throw. */
