@@ -294,6 +294,13 @@ function directory(redis: SimRedis, keys: readonly string[], args: readonly stri
       changed = true;
       return 1;
     },
+    retell() {
+      const [id = '', role, state] = given;
+      if (processes.get(id) === undefined) return 1;
+      setField(processesKey, id, `${role} ${state}`);
+      changed = true;
+      return 1;
+    },
     leave() {
       if (processes.drop(given[0] ?? '')) changed = true;
       return 1;

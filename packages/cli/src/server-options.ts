@@ -1,5 +1,6 @@
 import {
   backendSettings,
+  memoryBudget,
   metricsAddress,
   type Options,
   readCacheConfig,
@@ -98,6 +99,8 @@ export function serverOptions(
     lane: options.lane,
     timeScale: options.timeScale,
     ...(options.workerModels.length === 0 ? {} : { workerModels: options.workerModels }),
+    placement: options.placement,
+    ...(options.memoryBudget.length === 0 ? {} : { memoryBudget: memoryBudget(options.memoryBudget) }),
     ...(options.workerLabels.length === 0 ? {} : { workerLabels: workerLabels(options.workerLabels) }),
     ...(env.CUDA_VISIBLE_DEVICES === undefined ? {} : { cudaVisibleDevices: env.CUDA_VISIBLE_DEVICES }),
     ...(options.hostPolicy.length === 0 ? {} : { hostPolicy: options.hostPolicy }),

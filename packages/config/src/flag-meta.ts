@@ -50,6 +50,7 @@ export const EVERY_ROLE: readonly FlagRole[] = ['gateway', 'coordinator', 'worke
 /** For flags that make sense only with all roles in one process. */
 export const SERVE_ONLY: readonly FlagRole[] = [];
 export const WORKER: readonly FlagRole[] = ['worker'];
+export const COORDINATOR: readonly FlagRole[] = ['coordinator'];
 export const JOB_ROLES: readonly FlagRole[] = ['gateway', 'coordinator'];
 /** Those that write recordings: workers what they run, gateways what comes as a file. */
 export const RECORDER_ROLES: readonly FlagRole[] = ['gateway', 'worker'];

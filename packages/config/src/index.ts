@@ -42,6 +42,7 @@ export { type CarrierKind, type CarrierSettings, carrierKind, carrierSettings } 
 export { type JournalRule, journalRule } from './journal-rule.ts';
 export { LABELS_FORM, type Labels, labelsText, missingLabels, readLabelPairs } from './labels.ts';
 export { LIMITS, type LimitName, limitsMarkdown } from './limits.ts';
+export { bytesByDevice, instancesByDevice, versionBytes } from './model-bytes.ts';
 export { decodeModelConfig, encodeModelConfig, modelConfigJson } from './model-config-json.ts';
 export { modelVersions } from './model-folder.ts';
 export type { ModelRecord, RetiringLoad, VersionRecord } from './model-record.ts';
@@ -84,7 +85,7 @@ export {
   readJournalConfig,
 } from './options-journal.ts';
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
-export { workerLabels } from './options-placement.ts';
+export { memoryBudget, PLACEMENTS, type PlacementMode, workerLabels } from './options-placement.ts';
 export { type ResourceLimit, resourceLimits } from './options-rate.ts';
 export { REPOSITORY_POLL_SECS, REPOSITORY_POLL_SECS_MAX } from './options-repository.ts';
 export { readTraceConfig } from './options-trace.ts';

@@ -62,6 +62,7 @@ export const LIMITS = {
   sequence_answer_bytes_max: 67_108_864,
   strategy_start_timeout_ms: 30_000,
   unload_wait_ms: 30_000,
+  on_demand_wait_ms: 60_000,
   bulk_active_max: 1_000,
   bulk_lines_max: 100_000,
   bulk_bytes_max: 268_435_456,
@@ -159,6 +160,8 @@ const MEANINGS: Readonly<Record<LimitName, string>> = {
   strategy_start_timeout_ms: 'How long a batching strategy may take to load, `modelInit` included.',
   unload_wait_ms:
     'How long `unloadModel` waits for requests that still run; the model is unloaded once they end, later too.',
+  on_demand_wait_ms:
+    'How long a request waits for a worker to load its model, where its config has no `nereid.max_wait_ms`; longer is 503.',
   bulk_active_max: 'Batches over all models that are not over; one more is refused with 429.',
   bulk_lines_max: 'Lines of one batch; more are refused with 413.',
   bulk_bytes_max: 'The file of one batch; a larger one is refused with 413.',

@@ -28,6 +28,8 @@ export interface ModelRecord {
   readonly filesHash?: string;
   /** Of an ensemble that is wanted and not served for what its models are: it is served once they are right. */
   readonly awaitsModels?: boolean;
+  /** Whether it stays where it is loaded, as somebody has said; absent: as its config says. */
+  readonly pinned?: boolean;
   /** As ModelSource has them: who takes the model over needs them too. */
   readonly strategies?: Readonly<Record<string, string>>;
   /** What it was loaded from in place of the repository's files, as override-ref has it. */

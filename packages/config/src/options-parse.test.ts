@@ -97,6 +97,8 @@ describe('forms of a flag', () => {
       workerLabels: [],
       workerMaxLoads: 0,
       workerMemoryLimit: 0,
+      placement: 'all',
+      memoryBudget: [],
       workerModels: [],
       redisUrl: '',
       redisPrefix: 'nereid',

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { checkModelConfig } from './check-model-config.ts';
 import { labelsText, missingLabels, readLabelPairs } from './labels.ts';
-import { workerLabels } from './options-placement.ts';
+import { memoryBudget, readMemoryBudget, workerLabels } from './options-placement.ts';
 import { parseModelConfig } from './parse-model-config.ts';
 import { placementRule } from './placement-rule.ts';
 
@@ -44,6 +44,26 @@ describe('labels', () => {
 
   test('of several flags are taken together, the last of a key', () => {
     expect(labelsText(workerLabels(['zone=a,disk=ssd', 'zone=b']))).toBe('zone=b,disk=ssd');
+  });
+});
+
+describe('a memory budget', () => {
+  test.each([
+    ['cpu=2GiB', { cpu: 2 * 1024 ** 3 }],
+    ['cpu=1.5gib, GPU0=10GB', { cpu: 1.5 * 1024 ** 3, gpu0: 1e10 }],
+    ['cpu=52428800', { cpu: 52_428_800 }],
+    ['cpu=1k', { cpu: 1000 }],
+    ['cpu=0', undefined],
+    ['cpu', undefined],
+    ['tpu=1GiB', undefined],
+    ['cpu=1XB', undefined],
+    ['', undefined],
+  ])("'%s' is %s", (text, budget) => {
+    expect(readMemoryBudget(text)).toEqual(budget);
+  });
+
+  test('of several flags is taken together, the last of a device', () => {
+    expect(memoryBudget(['cpu=1k,gpu0=2k', 'cpu=3k'])).toEqual({ cpu: 3000, gpu0: 2000 });
   });
 });
 

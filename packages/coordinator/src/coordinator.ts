@@ -1,4 +1,4 @@
-import { type ControlMode, DEFAULTS, type ModelRecord } from '@nereid/config';
+import { type ControlMode, DEFAULTS, type ModelRecord, type PlacementMode } from '@nereid/config';
 import { type ErrorInfo, errorInfo, NereidError, type ProcessId } from '@nereid/protocol';
 import type { ModelReader } from '@nereid/repository';
 import type { Clock, Log, Registry } from '@nereid/runtime';
@@ -52,6 +52,8 @@ export interface CoordinatorOptions {
   readonly rateLimit?: boolean;
   /** Callers keep answers (`--cache-config`); false by default. */
   readonly responseCache?: boolean;
+  /** `all` by default. */
+  readonly placement?: PlacementMode;
   /** Requests that may wait in a version whose config sets no max_queue_size. */
   readonly queueMax?: number;
   /** How long the workers of a model that was taken over have to say what they hold. */
@@ -275,9 +277,13 @@ export function createCoordinator(given: CoordinatorParts): Coordinator {
     // Without Redis nobody answers any more, and waiting for the others would last to the deadline.
     if (!(await tell(() => directory.register({ id, role: 'coordinator', draining: true })))) conditions.abandon();
     await bulk?.close();
-    for (const model of models.values()) drainQueues(model);
+    for (const model of models.values()) {
+      drainQueues(model);
+      if (!handsOver()) owner.onDemand.refuseWaiting(model);
+    }
     conditions.check();
-    await conditions.wait(() => [...models.values()].every(handsOver() ? canHandOver : isIdle));
+    const canGo = (model: OwnedModel) => canHandOver(model) || owner.onDemand.isUnheld(model);
+    await conditions.wait(() => [...models.values()].every(handsOver() ? canGo : isIdle));
     // Leases last: whoever takes one over finds nothing of this owner's under way.
     await tell(() => (handsOver() ? owner.handOver() : owner.release()));
     await jobs?.close();

@@ -373,9 +373,9 @@ export function createVersionQueue(parts: QueueParts): VersionQueue {
     heard: (upToUs) => step({ type: 'heard', upToUs }),
     drain: () => step({ type: 'draining' }),
     draw: () => (steps === undefined ? entries.draw((id) => step({ type: 'cancelled', id })) : []),
-    failQueued(error) {
+    failQueued(error, fits = () => true) {
       for (const { running, request } of entries) {
-        if (!running && steps?.isPlaced(request.id) !== true) leave(request.id, error, 'OTHER');
+        if (!running && fits(request) && steps?.isPlaced(request.id) !== true) leave(request.id, error, 'OTHER');
       }
     },
     close(error) {

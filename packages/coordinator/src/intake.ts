@@ -29,6 +29,8 @@ export interface IntakeParts {
   readonly directory: Directory<ModelRecord>;
   readonly models: ReadonlyMap<string, OwnedModel>;
   readonly stopping: () => boolean;
+  /** A request has come into a queue of the model. */
+  readonly arrived: (model: OwnedModel) => void;
   /** Stopping, and other coordinators go on with its models. */
   readonly handingOver: () => boolean;
   /** Stopping, and something that it waits for may wait for an inner call by that process. */
@@ -165,6 +167,7 @@ export function createIntake(parts: IntakeParts): Intake {
       }
       endReplaced(model, message, choice);
       choice.queue.arrive(queuedRequest(choice.version, message, job));
+      parts.arrived(model);
     },
     cancel(message) {
       const kept = early.get(message.model)?.get(message.id);

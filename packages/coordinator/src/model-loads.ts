@@ -23,7 +23,6 @@ import {
   modelRecord,
   type OwnedModel,
   setStates,
-  stateAtWorkers,
   unloadSettled,
 } from './owned-model.ts';
 import type { RetiringLoads } from './retiring-loads.ts';
@@ -248,8 +247,9 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
       throwIfLost(model);
       // Between the check and here another worker may have come.
     } while (!isOver());
-    model.unheld = !loadedSomewhere(model) && isUnheld(model);
-    for (const version of model.versions) Object.assign(version, stateAtWorkers(model, version));
+    for (const version of model.versions) Object.assign(version, workers.standing(model, version));
+    const isServed = model.versions.every(({ state }) => state === 'READY');
+    model.unheld = !isServed && !loadedSomewhere(model) && isUnheld(model);
   };
 
   /** All or nothing: where one version failed, those that loaded are dropped again. */

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { fakeCluster, fakeModel, fakeRequest, settle } from './fake-cluster.ts';
 
-/** `name{labels} value` lines of a scrape, without the model's and version's labels where they are the usual ones, and without buckets. */
+/** `name{labels} value` lines of a scrape, of what is counted alone, without the model's and version's labels where they are the usual ones, and without buckets. */
 async function scrape(cluster: { metrics: () => Promise<string> }): Promise<Record<string, number>> {
   const values: Record<string, number> = {};
   for (const line of (await cluster.metrics()).split('\n')) {
     const match = /^(\w+)\{(.*)\} (\S+)$/.exec(line);
-    if (match === null || match[1]?.endsWith('_bucket')) continue;
+    if (match === null || match[1]?.endsWith('_bucket') || match[1] === 'nereid_desired_workers') continue;
     const labels = (match[2] ?? '').replace('model="m",version="1"', '').replace(/^,/, '');
     values[labels === '' ? `${match[1]}` : `${match[1]} ${labels}`] = Number(match[3]);
   }

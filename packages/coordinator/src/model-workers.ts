@@ -14,6 +14,7 @@ import {
 import type { Clock, Log } from '@nereid/runtime';
 import type { Directory, Mailbox, Timing } from '@nereid/transport';
 import type { Conditions } from './conditions.ts';
+import type { OnDemand, VersionStanding } from './on-demand.ts';
 import {
   allVersions,
   goesOnDraining,
@@ -21,6 +22,7 @@ import {
   isEnsemble,
   loadSettled,
   type OwnedModel,
+  type OwnedVersion,
   type Question,
   stateAtWorkers,
   type WorkerView,
@@ -36,14 +38,23 @@ export interface ModelWorkersParts {
   readonly models: ReadonlyMap<string, OwnedModel>;
   /** A serving model's versions changed state. */
   readonly changed: (model: OwnedModel) => void;
+  readonly onDemand: Pick<OnDemand, 'isOn' | 'isPinned' | 'stateUnheld' | 'refusal' | 'look' | 'described'>;
   /** A worker came that may hold a model that no worker held. */
   readonly holderCame: (model: OwnedModel) => void;
 }
 
 /** Tells workers what to hold, and keeps models and queues in line with what they hold. Of ensembles they hold nothing. */
 export interface ModelWorkers {
-  /** `load` goes to every live worker, `unload` to those that were told of the model. */
+  /**
+   * `load` goes to every live worker, of a model on demand to those that hold it, while the others are asked; `unload` to
+   * those that were told of the model.
+   */
   tellAll(model: OwnedModel, action: 'load' | 'unload'): void;
+  tell(model: OwnedModel, worker: ProcessId, action: Told): void;
+  /** A version's state as its workers have it. */
+  standing(model: OwnedModel, version: OwnedVersion): VersionStanding;
+  /** The states of the model's versions may have changed. */
+  refresh(model: OwnedModel): void;
   /** Gives the model's queues the instances that its workers have described. */
   offerInstances(model: OwnedModel): void;
   /** Takes all instances away from the model's queues until workers describe them again. */
@@ -57,10 +68,12 @@ export interface ModelWorkers {
   probe(times: Pick<Timing, keyof ProbeTimes>): void;
 }
 
+type Told = WorkerView['told'];
+
 const NOTHING_RUNS: ReadonlySet<string> = new Set();
 
 export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
-  const { clock, log, mailbox, directory, conditions, models } = parts;
+  const { clock, log, mailbox, directory, conditions, models, onDemand } = parts;
   let lastAskedAt = 0;
 
   const nextQuestion = (model: OwnedModel) => {
@@ -70,13 +83,13 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
   };
 
   /** Asks at once after telling, so that what the worker said before is told apart. */
-  const tell = (model: OwnedModel, worker: ProcessId, action: 'load' | 'unload') => {
+  const tell = (model: OwnedModel, worker: ProcessId, action: Told) => {
     const question = nextQuestion(model);
     const view = newView(model, model.workers.get(worker), action, question);
     model.workers.set(worker, view);
     const lost = lostBy(model, worker, view);
     if (action === 'unload') mailbox.send(worker, unloadMessage(model), lost);
-    for (const load of view.toldLoads) mailbox.send(worker, loadMessage(model, load, view), lost);
+    for (const load of view.toldLoads) mailbox.send(worker, loadMessage(model, load, view, onDemand), lost);
     send(model, worker, view, question, lost);
   };
 
@@ -127,6 +140,15 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     }
   };
 
+  /** Of a model on demand, what holds it goes on doing so. */
+  const actionFor = (model: OwnedModel, worker: ProcessId): Told =>
+    onDemand.isOn(model) && model.workers.get(worker)?.told !== 'load' ? 'ask' : 'load';
+
+  const standing = (model: OwnedModel, version: OwnedVersion): VersionStanding => {
+    const held = stateAtWorkers(model, version);
+    return held.state === 'READY' ? held : onDemand.stateUnheld(model, held);
+  };
+
   /** What no worker holds any more is not ready, and what waits for it is refused rather than kept. */
   const refresh = (model: OwnedModel) => {
     if (model.settling && !loadSettled(model)) return;
@@ -134,8 +156,10 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
     let changed = false;
     for (const version of model.versions) {
       if (version.queue === undefined) continue;
-      const { state, reason } = stateAtWorkers(model, version);
-      if (state !== 'READY') version.queue.failQueued(versionNotReady(model.name, version.version));
+      const { state, reason } = standing(model, version);
+      if (state !== 'READY') {
+        version.queue.failQueued(onDemand.refusal(model, version) ?? versionNotReady(model.name, version.version));
+      }
       const goesOn = state !== 'READY' && goesOnDraining(model, version);
       const same = state === version.state && reason === version.reason && goesOn === version.goesOn;
       if (model.phase !== 'serving' || same) continue;
@@ -185,10 +209,13 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
   };
 
   return {
+    tell,
+    standing,
+    refresh,
     tellAll(model, action) {
       if (isEnsemble(model)) return;
       const told = action === 'load' ? live().map(({ id }) => id) : [...model.workers.keys()];
-      for (const worker of told) tell(model, worker, action);
+      for (const worker of told) tell(model, worker, action === 'load' ? actionFor(model, worker) : action);
       if (action === 'load' && allVersions(model).some(({ signature }) => signature.sequence !== undefined)) {
         for (const { id, draining } of registered()) if (draining) askDraining(model, id);
       }
@@ -222,6 +249,9 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
       view.running = new Set(message.versions.flatMap(({ running }) => running));
       view.streams = message.streams.length > 0;
       offer(model, message.worker, question?.sentUpTo);
+      if (view.told === 'ask' && holdsSome(view))
+        tell(model, message.worker, holdsPresent(model, view) ? 'load' : 'unload');
+      onDemand.described(model, message.worker);
       refresh(model);
       conditions.check();
     },
@@ -238,8 +268,9 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
           if (draining && view !== undefined) drain(model, id, view);
           if (draining || view !== undefined) continue;
           came = true;
-          if (model.phase === 'loading' || model.phase === 'serving') tell(model, id, 'load');
+          if (model.phase === 'loading' || model.phase === 'serving') tell(model, id, actionFor(model, id));
         }
+        onDemand.look(model);
         if (came && model.phase === 'failed' && model.unheld) parts.holderCame(model);
       }
     },
@@ -268,12 +299,7 @@ export function createModelWorkers(parts: ModelWorkersParts): ModelWorkers {
   };
 }
 
-function newView(
-  model: OwnedModel,
-  before: WorkerView | undefined,
-  told: 'load' | 'unload',
-  question: Question,
-): WorkerView {
+function newView(model: OwnedModel, before: WorkerView | undefined, told: Told, question: Question): WorkerView {
   return {
     told,
     toldLoads: told === 'load' ? [model, ...(model.next === undefined ? [] : [model.next])] : [],
@@ -292,12 +318,29 @@ function newView(
   };
 }
 
+function holdsSome({ held }: WorkerView): boolean {
+  return [...held.values()].some(({ state }) => state === 'READY' || state === 'LOADING');
+}
+
+function holdsPresent(model: OwnedModel, { held }: WorkerView): boolean {
+  return allVersions(model).some((version) => {
+    const state = heldOf(held, version)?.state;
+    return state === 'READY' || state === 'LOADING';
+  });
+}
+
 function unloadMessage({ name, epoch }: OwnedModel): ControlMessage {
   return { kind: 'control', model: name, epoch, action: 'unload', config: '', versions: [], contentHash: '' };
 }
 
 /** One load that the worker is to hold, beside all others that the model has. */
-function loadMessage({ name, epoch }: OwnedModel, { load, source }: OwnedModel, view: WorkerView): ControlMessage {
+function loadMessage(
+  model: OwnedModel,
+  { load, source }: OwnedModel,
+  view: WorkerView,
+  onDemand: ModelWorkersParts['onDemand'],
+): ControlMessage {
+  const { name, epoch } = model;
   const keep = [...new Set([...view.toldLoads.map((told) => told.load), ...view.kept])].filter((kept) => kept !== load);
   return {
     kind: 'control',
@@ -310,5 +353,7 @@ function loadMessage({ name, epoch }: OwnedModel, { load, source }: OwnedModel, 
     ...(source.override === undefined ? {} : { override: source.override }),
     ...ofLoad(load),
     ...(keep.length === 0 ? {} : { keep }),
+    ...(onDemand.isOn(model) ? { onDemand: true } : {}),
+    ...(onDemand.isPinned(model) ? { pinned: true } : {}),
   };
 }

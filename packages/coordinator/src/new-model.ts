@@ -22,6 +22,7 @@ export function loadedModel(
   return {
     ...newLoad(source, epoch, loadAfter(held, record)),
     formerVersions: formerVersions(source, held),
+    pinned: held?.pinned ?? record?.pinned,
     // Batch numbers go on rising, so that a late `done` of an earlier load finds nothing.
     batches: held?.batches ?? 0,
   };
@@ -98,6 +99,7 @@ export function recordedModel(record: ModelRecord, epoch: Epoch, anew: boolean):
     formerVersions: record.versions.map(({ version }) => version).filter((version) => !versions.includes(version)),
     settling: served && !isEnsemble(model),
     awaitsModels: record.awaitsModels === true,
+    pinned: record.pinned,
   };
 }
 

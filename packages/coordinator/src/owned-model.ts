@@ -68,7 +68,8 @@ export interface Question {
 
 /** What a worker said of the model since it was last told what to hold. */
 export interface WorkerView {
-  readonly told: 'load' | 'unload';
+  /** `ask`: it was told nothing, and asked what it holds. */
+  readonly told: 'load' | 'unload' | 'ask';
   /** The loads that it was told to hold; of others it was told to keep what it has. */
   readonly toldLoads: readonly OwnedModel[];
   readonly kept: readonly number[];
@@ -123,6 +124,8 @@ export interface OwnedModel {
   unheld: boolean;
   /** An ensemble that is wanted and not served, for what its models are: it is served once they are right. */
   awaitsModels: boolean;
+  /** Whether it stays where it is loaded, as somebody has said; absent: as its config says. */
+  pinned?: boolean | undefined;
   /** Processes that were told to hold the model. */
   readonly workers: Map<ProcessId, WorkerView>;
   /** Number of the last batch sent. */
@@ -165,6 +168,7 @@ export function modelRecord(model: OwnedModel): ModelRecord {
     ...(model.load === 0 ? {} : { load: model.load }),
     ...(model.retiring.length === 0 || isEnsemble(model) ? {} : { retiring: retiringLoads(model) }),
     ...(model.awaitsModels ? { awaitsModels: true } : {}),
+    ...(model.pinned === undefined ? {} : { pinned: model.pinned }),
     ...(gpus === 0 ? {} : { gpus }),
     ...(source.filesHash === undefined ? {} : { filesHash: source.filesHash }),
     ...(source.strategies === undefined ? {} : { strategies: source.strategies }),
@@ -207,6 +211,10 @@ export function loadSettled(model: OwnedModel): boolean {
     if (!view.answered || view.missed) return false;
     for (const version of model.versions) {
       const held = heldOf(view.versions, version);
+      if (held === undefined && view.told === 'ask') {
+        holders++;
+        continue;
+      }
       if (held?.state !== 'READY' && held?.state !== 'UNAVAILABLE') return false;
       if (!isNotHeld(held.reason)) holders++;
     }
@@ -250,7 +258,7 @@ export function stateAtWorkers(
   for (const view of model.workers.values()) {
     const held = heldOf(view.versions, version);
     if (held?.state === 'READY') return { state: 'READY', reason: '' };
-    if (held === undefined) continue;
+    if (held === undefined || view.told !== 'load') continue;
     if (isNotHeld(held.reason)) lacks ||= held.reason.slice(NOT_HELD.length);
     else reason ||= held.reason;
   }

@@ -1,4 +1,4 @@
-import type { ModelRecord } from '@nereid/config';
+import type { ModelRecord, PlacementMode } from '@nereid/config';
 import {
   compareEpochs,
   type DescribedMessage,
@@ -22,6 +22,7 @@ import { createLeases } from './leases.ts';
 import { createModelLoads } from './model-loads.ts';
 import { abandonQueues, closeQueues, type ModelQueuesParts, type QueueLimits } from './model-queues.ts';
 import { createModelWorkers } from './model-workers.ts';
+import { createOnDemand, type OnDemand } from './on-demand.ts';
 import { allVersions, hasQueues, modelRecord, type OwnedModel, unloadSettled } from './owned-model.ts';
 import { createRetiringLoads } from './retiring-loads.ts';
 import type { StatisticsKeeper } from './statistics-keeper.ts';
@@ -33,6 +34,8 @@ export interface OwnerLimits extends QueueLimits {
   readonly takeover_wait_ms: number;
   /** How long the caller of an unload waits for it. */
   readonly unload_wait_ms: number;
+  /** How long a request waits for a worker to hold its model, where the config does not say. */
+  readonly on_demand_wait_ms: number;
 }
 
 export interface OwnerParts
@@ -49,6 +52,8 @@ export interface OwnerParts
   readonly models: Map<string, OwnedModel>;
   readonly limits: OwnerLimits;
   readonly stopping: () => boolean;
+  /** `--placement`. */
+  readonly placement: PlacementMode;
   /** Undefined where jobs are not served. */
   readonly jobs: JobIntake | undefined;
   /** The model has been taken or loaded, or could not be: what came for it meanwhile can be handled. */
@@ -96,6 +101,9 @@ export interface Owner {
   interrupted(): void;
   /** Looks after leases that could not be renewed, and models whose owner changed unheard. */
   checkLeases(): void;
+  readonly onDemand: Pick<OnDemand, 'desired' | 'isUnheld' | 'pin' | 'prefetch' | 'refuseWaiting' | 'report'>;
+  /** A request came for the model: where no worker holds it, one may have to. */
+  arrived(model: OwnedModel): void;
   /** Asks workers after what may have been lost. */
   probe(timing: Timing): void;
   described(message: DescribedMessage): void;
@@ -116,8 +124,20 @@ export function createOwner(parts: OwnerParts): Owner {
   /** Models that cannot be read: nothing is tried again until somebody asks. */
   const unreadable = new Set<string>();
 
+  const onDemand: OnDemand = createOnDemand({
+    ...parts,
+    mode: parts.placement,
+    wait_ms: limits.on_demand_wait_ms,
+    place: (model, worker) => workers.tell(model, worker, 'load'),
+    letGo: (model, worker) => workers.tell(model, worker, 'unload'),
+    ask: (model, worker) => workers.tell(model, worker, 'ask'),
+    changed: publishLater,
+    refresh: (model) => workers.refresh(model),
+  });
+
   const workers = createModelWorkers({
     ...parts,
+    onDemand,
     changed: publishLater,
     holderCame: (model) => {
       // Its failure is published.
@@ -157,6 +177,7 @@ export function createOwner(parts: OwnerParts): Owner {
     models.delete(model.name);
     published.delete(model.name);
     leases.forget(model.name);
+    onDemand.forget(model.name);
     abandonQueues(model);
     parts.taken(model.name);
     conditions.check();
@@ -182,6 +203,7 @@ export function createOwner(parts: OwnerParts): Owner {
 
   const giveBack = async (name: string) => {
     leases.forget(name);
+    onDemand.forget(name);
     if (published.delete(name)) await directory.withdraw(name);
     await directory.release(name, id);
   };
@@ -291,6 +313,8 @@ export function createOwner(parts: OwnerParts): Owner {
       leases.retry();
       for (const name of leases.models()) leases.check(name);
     },
+    onDemand,
+    arrived: onDemand.look,
     probe: workers.probe,
     described: workers.described,
     workersChanged: workers.listChanged,
@@ -301,6 +325,8 @@ export function createOwner(parts: OwnerParts): Owner {
       const load = message.load ?? 0;
       const version = allVersions(model).find((held) => held.version === message.version && held.load === load);
       version?.queue?.done(message);
+      // It came to a worker that had just let the model go.
+      if (message.entries.some(({ result }) => result === 'noslot')) onDemand.look(model);
     },
 
     async refused(message) {
@@ -325,6 +351,7 @@ export function createOwner(parts: OwnerParts): Owner {
       await conditions.wait(() => held.every(unloadSettled));
       models.clear();
       takeover.close();
+      onDemand.close();
       for (const name of leases.models()) await giveBack(name);
     },
 
@@ -334,6 +361,7 @@ export function createOwner(parts: OwnerParts): Owner {
       for (const model of models.values()) abandonQueues(model);
       models.clear();
       takeover.close();
+      onDemand.close();
       for (const name of leases.models()) {
         leases.forget(name);
         await directory.release(name, id);

@@ -1,5 +1,6 @@
 import { type CachedMessage, isAnswerFor, type Message, senderOf } from '@nereid/protocol';
 import type { Log } from '@nereid/runtime';
+import { answerPlace } from './answer-place.ts';
 import { answerSequences } from './answer-sequences.ts';
 import { answerCount, type CountParts } from './count-answer.ts';
 import type { Intake } from './intake.ts';
@@ -73,6 +74,9 @@ export function receive(receivers: Receivers, message: Message): void {
       break;
     case 'change':
       receivers.changes.take(message);
+      break;
+    case 'place':
+      answerPlace({ mailbox, directory: receivers.directory, models, onDemand: owner.onDemand }, message);
       break;
     case 'explain':
       mailbox.send(senderOf(message.id), receivers.notes.tell(message, liveRuns(models)));

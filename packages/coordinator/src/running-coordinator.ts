@@ -5,6 +5,7 @@ import { type BulkRuns, openBulkRuns } from './bulk-runs.ts';
 import type { Conditions } from './conditions.ts';
 import type { CoordinatorParts } from './coordinator.ts';
 import type { DesiredModels } from './desired-models.ts';
+import { addDesiredWorkersMetric } from './desired-workers-metric.ts';
 import { createEnsembleCalls, type EnsembleCalls } from './ensemble-calls.ts';
 import { createIntake, type Intake } from './intake.ts';
 import { createJobIntake, type JobIntake } from './job-intake.ts';
@@ -68,6 +69,7 @@ export function openCoordinator(parts: CoordinatorParts, state: CoordinatorState
   const intake = createIntake({
     ...{ id, clock, mailbox, directory, models, notes },
     stopping,
+    arrived: (model) => owner.arrived(model),
     handingOver: () => stopping() && state.handsOver(),
     awaits: (caller) =>
       ensembleCalls.opened?.id === caller || [...models.values()].some((model) => hasSince(model, state.stoppedUs())),
@@ -100,6 +102,7 @@ export function openCoordinator(parts: CoordinatorParts, state: CoordinatorState
     conditions,
     models,
     stopping,
+    placement: options.placement ?? 'all',
     apart: parts.timing !== undefined,
     answer: intake.answer,
     ensembleCalls,
@@ -116,6 +119,7 @@ export function openCoordinator(parts: CoordinatorParts, state: CoordinatorState
       instance_depth: options.instanceDepth,
       rate_limit: options.rateLimit ?? false,
       unload_wait_ms: LIMITS.unload_wait_ms,
+      on_demand_wait_ms: LIMITS.on_demand_wait_ms,
       takeover_wait_ms: options.takeoverWaitMs ?? TAKEOVER_WAIT_MS,
     },
   });
@@ -140,7 +144,9 @@ export function openCoordinator(parts: CoordinatorParts, state: CoordinatorState
     hasAllUs = clock.nowUs() + (parts.timing?.resend_max_ms ?? 0) * 1000;
     owner.interrupted();
   });
+  const hideDesired = addDesiredWorkersMetric(parts.registry, models, owner.onDemand);
   const unlink = () => {
+    hideDesired();
     unwatch();
     unlisten();
   };

@@ -148,8 +148,8 @@ export interface VersionQueue {
   drain(): void;
   /** Gives up every request that is queued here, for another queue; of sequences none. */
   draw(): readonly OwnedRequest[];
-  /** Ends every queued request with that error, but for steps of sequences that have a slot. */
-  failQueued(error: ErrorInfo): void;
+  /** Ends every queued request (that fits) with that error, but for steps of sequences that have a slot. */
+  failQueued(error: ErrorInfo, fits?: (request: OwnedRequest) => boolean): void;
   /** Ends all and drops all timers; batches still out are no longer waited for. */
   close(error: ErrorInfo): void;
   /** Drops all without an answer: another owner will get every request again. */

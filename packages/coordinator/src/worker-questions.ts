@@ -74,6 +74,7 @@ export function hasMissed(
   described: readonly VersionDescription[],
 ): boolean {
   const runs = ({ state }: VersionDescription) => state === 'READY' || state === 'LOADING';
+  if (told === 'ask') return false;
   if (told === 'unload') return described.some(runs);
   const held = new Map(described.map((version) => [heldKey(version.version, version.load), version]));
   const loads = new Set([...toldLoads.map(({ load }) => load), ...kept]);

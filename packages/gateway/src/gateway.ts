@@ -25,6 +25,7 @@ import type { Directory, Timing, Transport } from '@nereid/transport';
 import { createExplain, type Explain } from './explain.ts';
 import { createModelChanges, type ModelChanges } from './model-changes.ts';
 import { createOwnerQuestions } from './owner-questions.ts';
+import { createPlacements, type Placements } from './placements.ts';
 import { createSequences, type Sequences } from './sequences.ts';
 import { createShadows, type Shadows } from './shadows.ts';
 import { createStatistics, type Statistics } from './statistics.ts';
@@ -96,6 +97,7 @@ export interface Gateway {
   readonly changes: Pick<ModelChanges, 'load' | 'unload'>;
   readonly statistics: Statistics;
   readonly sequences: Sequences;
+  readonly placements: Placements;
   readonly explain: Explain;
   /** Copies of requests to aliases, and how their answers compare. */
   readonly shadows: Pick<Shadows, 'told' | 'aliases'>;
@@ -140,6 +142,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const asking = { clock, directory, models, questions, wait_ms: caller.times.ownerless_wait_ms };
   const statistics = createStatistics({ ...asking, tell: caller.tell });
   const sequences = createSequences(asking);
+  const placements = createPlacements(asking);
   const explain = createExplain({ id, clock, mailbox, directory, own: caller.notes.tell });
   const shadows = createShadows({ clock, log, limits: LIMITS, infer: caller.infer, evict: sequences.evict });
   /** Streams of decoupled models are not copied. */
@@ -177,6 +180,7 @@ export function createGateway(options: GatewayOptions): Gateway {
         break;
       case 'counted':
       case 'listed':
+      case 'placed':
         questions.answered(message);
         break;
       case 'changed':
@@ -260,6 +264,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     changes,
     statistics,
     sequences,
+    placements,
     explain,
     shadows,
     routed: caller.routed,

@@ -10,15 +10,23 @@ const AGAIN_MS = 500;
 const OWNERLESS_AGAIN_MS = 100;
 
 /** The messages that answer a question. */
-export type OwnerAnswer = Extract<Message, { readonly kind: 'counted' | 'listed' }>;
+export type OwnerAnswer = Extract<Message, { readonly kind: 'counted' | 'listed' | 'placed' }>;
 
 /** What became of a question: nobody told in time, and the model has no READY version any more. */
 export type Answered = OwnerAnswer | 'silent' | 'gone';
 
 /** What gateways ask owners of models, beside requests. */
 export interface OwnerQuestions {
-  /** Puts what `message` makes to the model's owner, again and again until it is answered or its time is over. Never rejects. */
-  ask(model: string, untilUs: number, message: (epoch: Epoch, id: string) => Message): Promise<Answered>;
+  /**
+   * Puts what `message` makes to the model's owner, again and again until it is answered or its time is over. Never
+   * rejects. `unready`: also of a model without a READY version.
+   */
+  ask(
+    model: string,
+    untilUs: number,
+    message: (epoch: Epoch, id: string) => Message,
+    unready?: boolean,
+  ): Promise<Answered>;
   answered(message: OwnerAnswer): void;
   /** Whether it answers one of these questions, no longer or not yet to be answered there. */
   stale(message: StaleMessage): boolean;
@@ -39,6 +47,8 @@ interface Question {
   readonly model: string;
   readonly untilUs: number;
   readonly message: (epoch: Epoch, id: string) => Message;
+  /** It is put whether or not the model has a version that is ready. */
+  readonly unready: boolean;
   /** Of all its copies to one owner. */
   id: string;
   /** Under which it was asked last. */
@@ -68,7 +78,7 @@ export function createOwnerQuestions(parts: OwnerQuestionsParts): OwnerQuestions
       return;
     }
     // Unloaded meanwhile.
-    if (!models.find(model, '').ok) {
+    if (!question.unready && !models.find(model, '').ok) {
       end(question, 'gone');
       return;
     }
@@ -97,9 +107,18 @@ export function createOwnerQuestions(parts: OwnerQuestionsParts): OwnerQuestions
   };
 
   return {
-    ask(model, untilUs, message) {
+    ask(model, untilUs, message, unready = false) {
       return new Promise((resolve) => {
-        const question = { model, untilUs, message, id: nextId(), epoch: undefined, timer: undefined, resolve };
+        const question = {
+          model,
+          untilUs,
+          message,
+          unready,
+          id: nextId(),
+          epoch: undefined,
+          timer: undefined,
+          resolve,
+        };
         questions.set(question.id, question);
         put(question);
       });

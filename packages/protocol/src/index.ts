@@ -21,6 +21,7 @@ export {
 } from './compare-answers.ts';
 export type { ShownValue, Tolerance } from './compare-elements.ts';
 export { type ComparedRecordings, compareRecordings } from './compare-recordings.ts';
+export type { ControlMessage } from './control-message.ts';
 export { DATATYPE_BYTES, type Datatype } from './datatype.ts';
 export { bytesOf, ELEMENT_ARRAYS, type ElementArray, INT64_MAX } from './element-array.ts';
 export {
@@ -128,7 +129,6 @@ export {
   type BatchTiming,
   type Bind,
   type CancelMessage,
-  type ControlMessage,
   compareEpochs,
   DEADLINE_SLACK_MS,
   type DescribedMessage,
@@ -175,6 +175,8 @@ export type {
   EvictMessage,
   ListedMessage,
   ListMessage,
+  PlacedMessage,
+  PlaceMessage,
 } from './question-messages.ts';
 export {
   RECORDING_STATES,
@@ -246,5 +248,14 @@ export { unsigned } from './v2-parameters.ts';
 export { type DecodedRequest, type DecodeOptions, decodeInferRequest } from './v2-request.ts';
 export { type EncodedResponse, encodeInferResponse, type OutputFormat } from './v2-response.ts';
 export { type SharedMemoryPlace, unknownRegion } from './v2-shared-memory.ts';
-export { isNoHolder, isNotHeld, NO_HOLDER, NOT_HELD, UNLOADED, type VersionState } from './version-state.ts';
+export {
+  evicted,
+  isEvicted,
+  isNoHolder,
+  isNotHeld,
+  NO_HOLDER,
+  NOT_HELD,
+  UNLOADED,
+  type VersionState,
+} from './version-state.ts';
 export { webhookUrl } from './webhook-url.ts';

@@ -352,6 +352,13 @@ const MESSAGES: { [K in MessageKind]: fc.Arbitrary<Extract<Message, { kind: K }>
     error: fc.option(error),
     contentHash: text,
   }),
+  place: fc.record({
+    kind: fc.constant('place' as const),
+    ...addressed,
+    id: text,
+    action: fc.constantFrom('show' as const, 'pin' as const, 'unpin' as const, 'prefetch' as const),
+  }),
+  placed: fc.record({ kind: fc.constant('placed' as const), model: name, id: text, report: text }),
   cached: fc.record({
     kind: fc.constant('cached' as const),
     ...addressed,

@@ -55,6 +55,8 @@ const KIND_NUMBERS: Readonly<Record<MessageKind, number>> = {
   cancel_job: 26,
   change: 27,
   changed: 28,
+  place: 30,
+  placed: 31,
 };
 const KINDS = new Map(Object.entries(KIND_NUMBERS).map(([kind, number]) => [number, kind as MessageKind]));
 

@@ -14,6 +14,7 @@ import {
 } from './blob.ts';
 import type { CachedTime } from './cached-message.ts';
 import { readChange, readChanged } from './change-header.ts';
+import { readControl } from './control-header.ts';
 import { isDatatype } from './datatype.ts';
 import { readError } from './error-frame.ts';
 import { readExplain, readExplained } from './explained-header.ts';
@@ -37,7 +38,6 @@ import type { ListedSequence, SequencePlace } from './listed-sequence.ts';
 import {
   type BatchTiming,
   type Bind,
-  type ControlMessage,
   type DoneEntry,
   type DoneMessage,
   ENTRY_RESULTS,
@@ -52,6 +52,7 @@ import {
   type SlotDescription,
   type VersionDescription,
 } from './message.ts';
+import { PLACE_ACTIONS } from './question-messages.ts';
 import type {
   BatchStatistics,
   CloseStatistics,
@@ -202,29 +203,6 @@ const version: FrameReader<VersionDescription> = (value, body) => {
   };
 };
 
-type ControlExtras = 'load' | 'keep' | 'override';
-const controlMembers = record<Omit<ControlMessage, ControlExtras> & Record<ControlExtras, unknown>>({
-  kind: kindOf('control'),
-  model: text,
-  epoch,
-  action: oneOf(['load', 'unload', 'drain']),
-  config: text,
-  versions: list(text),
-  contentHash: text,
-  load: (value) => value,
-  keep: (value) => value,
-  override: (value) => value,
-});
-const control: FrameReader<ControlMessage> = (value, body) => {
-  const { load, keep, override, ...members } = controlMembers(value, body);
-  return {
-    ...members,
-    ...(load === undefined ? {} : { load: count(load, body) }),
-    ...(keep === undefined ? {} : { keep: list(count)(keep, body) }),
-    ...(override === undefined ? {} : { override: text(override, body) }),
-  };
-};
-
 const streams = list(record<RunningStream>({ id: text, execution: text }));
 
 const duration = record<DurationStatistics>({ count, ns: number });
@@ -361,13 +339,15 @@ export const MESSAGE_READERS: { readonly [K in MessageKind]: FrameReader<Extract
     draining: flag,
   }),
   free: record({ kind: kindOf('free'), model: text, epoch, session: text }),
-  control,
+  control: readControl,
   running: record({ kind: kindOf('running'), model: text, streams }),
   count: record({ kind: kindOf('count'), model: text, epoch, id: text, versions: list(text) }),
   counted: record({ kind: kindOf('counted'), model: text, id: text, versions: list(versionStatistics) }),
   list: record({ kind: kindOf('list'), model: text, epoch, id: text, after: text, limit: count }),
   evict: record({ kind: kindOf('evict'), model: text, epoch, id: text, session: text }),
   listed: record({ kind: kindOf('listed'), model: text, id: text, sequences: list(listed), more: flag }),
+  place: record({ kind: kindOf('place'), model: text, epoch, id: text, action: oneOf(PLACE_ACTIONS) }),
+  placed: record({ kind: kindOf('placed'), model: text, id: text, report: text }),
   cancel_job: record({ kind: kindOf('cancel_job'), model: text, id: text }),
   cached: record({
     kind: kindOf('cached'),

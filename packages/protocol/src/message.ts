@@ -5,6 +5,7 @@
  */
 import type { CarriedOutcome, CarriedRequest } from './blob.ts';
 import type { CachedMessage } from './cached-message.ts';
+import type { ControlMessage } from './control-message.ts';
 import type { ErrorInfo } from './error.ts';
 import type { KeptMessage, PutMessage } from './kept-messages.ts';
 import type { OfLoad } from './of-load.ts';
@@ -336,21 +337,6 @@ export interface RunningMessage {
 export interface FreeMessage extends ModelMessage {
   readonly kind: 'free';
   readonly session: string;
-}
-
-/** owner → worker: hold these versions of the model with this config, as that load; all others go, but for `keep`. */
-export interface ControlMessage extends ModelMessage, OfLoad {
-  readonly kind: 'control';
-  readonly action: 'load' | 'unload' | 'drain';
-  /** The completed ModelConfig as protobuf JSON text; '' unless action is load. */
-  readonly config: string;
-  readonly versions: readonly string[];
-  /** SHA-256 of the model's files as the owner read them; a worker that reads others refuses. */
-  readonly contentHash: string;
-  /** Other loads of which the worker is to keep what it has. Absent for none. */
-  readonly keep?: readonly number[];
-  /** What the load takes in place of the repository's files, as config's override-ref has it. Absent for nothing. */
-  readonly override?: string;
 }
 
 export type Message =

@@ -14,6 +14,8 @@ export type QuestionMessage =
   | ListedMessage
   | ChangeMessage
   | ChangedMessage
+  | PlaceMessage
+  | PlacedMessage
   | ExplainMessage
   | ExplainedMessage;
 
@@ -102,4 +104,23 @@ export interface ChangedMessage {
   readonly error: ErrorInfo | null;
   /** Of a load that is over what is served, as the model's record has it; else ''. */
   readonly contentHash: string;
+}
+
+export const PLACE_ACTIONS = ['show', 'pin', 'unpin', 'prefetch'] as const;
+
+/** gateway → owner: tell me where the model is held and why, after doing what is asked. */
+export interface PlaceMessage extends ModelMessage {
+  readonly kind: 'place';
+  /** As of `count`. */
+  readonly id: string;
+  readonly action: (typeof PLACE_ACTIONS)[number];
+}
+
+/** owner → gateway: answers `place`. */
+export interface PlacedMessage {
+  readonly kind: 'placed';
+  readonly model: string;
+  readonly id: string;
+  /** As docs/placement.md has it, in JSON: it is for people, and no process reads it. */
+  readonly report: string;
 }

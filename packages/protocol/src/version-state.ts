@@ -10,6 +10,12 @@ export const UNLOADED = 'unloaded';
  */
 export const NOT_HELD = 'not held here';
 
+/** What follows NOT_HELD where the model was held and went for others, with why. */
+const EVICTED = `${NOT_HELD}: made room for `;
+
+export const evicted = (why: string): string => EVICTED + why;
+export const isEvicted = (reason: string): boolean => reason.startsWith(EVICTED);
+
 export const isNotHeld = (reason: string): boolean => reason.startsWith(NOT_HELD);
 
 /**

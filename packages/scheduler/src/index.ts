@@ -1,4 +1,5 @@
 export type { BatchStrategy, StrategyBatch } from './batch-strategy.ts';
+export { desiredWorkers } from './desired-workers.ts';
 export { type EnsemblePlan, type EnsemblePlanOptions, type PlannedStep, planEnsemble } from './ensemble-plan.ts';
 export { createEnsembleRun, type EnsembleDecision, type EnsembleEvent, type EnsembleRun } from './ensemble-run.ts';
 export {
@@ -7,6 +8,15 @@ export {
   instanceDepth,
   nextMeanTimes,
 } from './instance-depth.ts';
+export {
+  type BudgetDecision,
+  type BudgetEvent,
+  createMemoryBudget,
+  type DeviceAccount,
+  type DeviceBytes,
+  type ModelUse,
+} from './memory-budget.ts';
+export { type ConsideredWorker, choosePlacement, type Placement, type PlacementWorker } from './placement.ts';
 export {
   createRateLimiter,
   type LimitedInstance,

@@ -11,6 +11,7 @@ import {
   LABELS_FORM,
   LIMITS,
   labelsText,
+  PLACEMENTS,
   REPOSITORY_POLL_SECS_MAX,
   readHostPolicies,
   readLabelPairs,
@@ -124,7 +125,15 @@ function checkHardware({ hostPolicy, cudaVisibleDevices }: ServerOptions): void 
   }
 }
 
-function checkPlacement({ workerLabels }: ServerOptions): void {
+function checkPlacement({ workerLabels, placement, memoryBudget }: ServerOptions): void {
+  if (placement !== undefined && !PLACEMENTS.includes(placement)) throw wrong('placement', "'all' or 'on-demand'");
+  if (memoryBudget !== undefined) {
+    if (typeof memoryBudget !== 'object' || memoryBudget === null) throw wrong('memoryBudget', 'an object of bytes');
+    for (const [device, bytes] of Object.entries(memoryBudget)) {
+      if (!/^(?:cpu|gpu\d{1,3})$/.test(device)) throw wrong(`memoryBudget.${device}`, 'cpu, gpu0, gpu1 …');
+      checkInteger(`memoryBudget.${device}`, bytes, 1, Number.MAX_SAFE_INTEGER);
+    }
+  }
   if (workerLabels === undefined) return;
   const isObject = typeof workerLabels === 'object' && workerLabels !== null;
   if (isObject && Object.keys(workerLabels).length === 0) return;

@@ -23,6 +23,7 @@ import { openUrls, type ProcessUrls } from './process-urls.ts';
 import { retire, type StopOptions } from './retire.ts';
 import {
   addJournalMetrics,
+  addMemoryMetrics,
   addRoleMetrics,
   addShadowMetrics,
   coordinatorFigures,
@@ -130,6 +131,7 @@ async function startAll(options: ServerOptions, parts: ProcessParts): Promise<Se
   const metrics = await addMetrics(parts, options, gateway);
   const worker = await addWorker(parts, options, reader, gpus, jobs.journal);
   addJournalMetrics(registry, jobs.journal);
+  addMemoryMetrics(registry, worker);
   await lifecycle.add(
     'gateway',
     () => gateway.start(),

@@ -50,6 +50,35 @@ export function addShadowMetrics(registry: Registry, { shadows }: Pick<Gateway, 
   });
 }
 
+/** Exports what models take of a worker's memory. */
+export function addMemoryMetrics(registry: Registry, worker: Pick<Worker, 'memory'>): void {
+  const counted = [
+    ['nereid_model_loads_total', 'Loads of models that this worker began', 'loads'],
+    [
+      'nereid_model_evictions_total',
+      'Models that went for others, since the memory budget had no room for both',
+      'evictions',
+    ],
+    ['nereid_model_load_refusals_total', 'Loads that cannot fit into the memory budget', 'refusals'],
+  ] as const;
+  for (const [name, help, key] of counted) {
+    const samples = () => [{ labels: {}, value: worker.memory.counts[key] }];
+    addSampledMetric(registry, { name, type: 'counter', help, labelNames: [], samples });
+  }
+  addSampledMetric(registry, {
+    name: 'nereid_model_memory_bytes',
+    type: 'gauge',
+    help: 'Memory of models by device: used, the most that was used at a time, and the budget where there is one',
+    labelNames: ['device', 'kind'],
+    samples: () =>
+      worker.memory.account.flatMap(({ device, used, budget }) => [
+        { labels: { device, kind: 'used' }, value: used },
+        { labels: { device, kind: 'peak' }, value: worker.memory.peaks[device] ?? 0 },
+        ...(budget === undefined ? [] : [{ labels: { device, kind: 'budget' }, value: budget }]),
+      ]),
+  });
+}
+
 /** Exports what a worker could not record. */
 export function addJournalMetrics(registry: Registry, journal: Pick<JournalWriter, 'dropped'> | undefined): void {
   if (journal === undefined) return;

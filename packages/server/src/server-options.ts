@@ -4,6 +4,7 @@ import type {
   GRPC_COMPRESSION_LEVELS,
   JobsFsync,
   JournalConfig,
+  PlacementMode,
   ResourceLimit,
   TraceConfig,
 } from '@nereid/config';
@@ -135,6 +136,10 @@ export interface ServerOptions {
   readonly timeScale?: number;
   /** Models that this worker holds, as globs; all by default. */
   readonly workerModels?: readonly string[];
+  /** `on-demand`: models are loaded when they are asked for; `all`, the default, by each worker that takes them. */
+  readonly placement?: PlacementMode;
+  /** Bytes that models may take in this worker, by device (`cpu`, `gpu0` …); without a bound by default. */
+  readonly memoryBudget?: Readonly<Record<string, number>>;
   /** Labels that this worker carries; none by default. */
   readonly workerLabels?: Readonly<Record<string, string>>;
   /** CUDA_VISIBLE_DEVICES of this process: the GPUs that it can use; all of the machine by default. */

@@ -13,6 +13,7 @@ import { openUrls, type ProcessUrls } from './process-urls.ts';
 import { retire, type StopOptions } from './retire.ts';
 import {
   addJournalMetrics,
+  addMemoryMetrics,
   addRoleMetrics,
   addShadowMetrics,
   coordinatorFigures,
@@ -124,6 +125,7 @@ async function startWorkerRole(options: ServerOptions, parts: ProcessParts): Pro
   const worker = await addWorker(parts, options, reader, gpus, journal);
   await joinCluster(parts.shared.directory, options);
   addJournalMetrics(registry, journal);
+  addMemoryMetrics(registry, worker);
   addRoleMetrics(registry, [workerFigures(worker)]);
   health.started = true;
   const urls = await openUrls({ metrics, redis: connector?.url });

@@ -5,7 +5,7 @@ import type { Grant } from './directory-claims.ts';
 import type { DirectoryLink } from './directory-link.ts';
 
 export interface DirectoryCall<T> {
-  readonly verb: 'beat' | 'register' | 'leave' | 'acquire' | 'release' | 'publish' | 'withdraw' | 'value';
+  readonly verb: 'beat' | 'register' | 'retell' | 'leave' | 'acquire' | 'release' | 'publish' | 'withdraw' | 'value';
   /** The verb's arguments, read at the moment of each attempt. */
   readonly args: () => readonly string[];
   /** Takes in what the answer grants, before anything else is called. */

@@ -1,5 +1,5 @@
 import type { Epoch, ProcessId } from '@nereid/protocol';
-import type { ProcessRecord } from './directory.ts';
+import type { HostingRecord, ProcessRecord } from './directory.ts';
 import { processState } from './directory-answer.ts';
 import type { Timing } from './timing.ts';
 
@@ -32,6 +32,9 @@ export interface DirectoryClaims {
   /** The owner of the lease held here. */
   ownerHere(model: string): ProcessId | undefined;
   register(process: ProcessRecord, grant: Grant): void;
+  /** What it tells of itself from now on; undefined where it is not registered. */
+  retell(id: ProcessId, hosting: HostingRecord): ProcessRecord | undefined;
+  process(id: ProcessId): ProcessRecord | undefined;
   leave(id: ProcessId): void;
   acquire(model: string, epoch: Epoch, grant: Grant): void;
   release(model: string, owner: ProcessId): void;
@@ -69,6 +72,14 @@ export function createDirectoryClaims(timing: Timing): DirectoryClaims {
     },
     ownerHere: (model) => leases.get(model)?.epoch.owner,
     register: (process, grant) => void registrations.set(process.id, { process, ...grant }),
+    retell(id, hosting) {
+      const registration = registrations.get(id);
+      if (registration === undefined) return undefined;
+      const process = { ...registration.process, hosting };
+      registrations.set(id, { ...registration, process });
+      return process;
+    },
+    process: (id) => registrations.get(id)?.process,
     leave: (id) => void registrations.delete(id),
     acquire: (model, epoch, grant) => void leases.set(model, { epoch, ...grant }),
     release(model, owner) {

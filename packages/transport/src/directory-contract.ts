@@ -38,10 +38,17 @@ export function directoryContract(name: string, makeDirectory: MakeDirectory): v
     test('what a worker tells of itself is listed with it, and anew where it changes', async () => {
       const directory = await makeDirectory();
       for (const labels of [{ zone: 'a b', 'gpu/kind': 'x' }, { zone: 'c' }]) {
-        const worker = { ...WORKER, hosting: { labels } };
+        const hosting = { labels, gpus: 0, memory: [], loads: 0, evictions: 0, refusals: 0 };
+        const worker = { ...WORKER, hosting };
         await directory.register(worker);
         await vi.waitFor(() => expect(directory.processes('worker')).toEqual([worker]));
+        await directory.retell(WORKER.id, { ...hosting, gpus: 2 });
+        const retold = { ...worker, hosting: { ...hosting, gpus: 2 } };
+        await vi.waitFor(() => expect(directory.processes('worker')).toEqual([retold]));
       }
+      await directory.leave(WORKER.id);
+      await directory.retell(WORKER.id, { labels: {}, gpus: 0, memory: [], loads: 0, evictions: 0, refusals: 0 });
+      await vi.waitFor(() => expect(directory.processes('worker')).toEqual([]));
     });
 
     test('a coordinator that starts says so until it registers as started', async () => {

@@ -23,7 +23,7 @@ export const DIRECTORY_KEYS = [
  * Verbs and their arguments after the nine common ones (redis-directory.ts):
  * - beat lease_ms, n, n × (id, role, state, ttl_ms, run, until), then any × (model, owner, number,
  *   run); `run` and `until` as of the last good renewal
- * - register id, role, state, ttl_ms; leave id
+ * - register id, role, state, ttl_ms; retell id, role, state, which renews nothing; leave id
  * - acquire model, owner, lease_ms, above, last holder (1 or 0); release model, owner
  * - publish model, text, own lease's owner or empty; withdraw model, own lease's owner or empty
  * - value name, text, version of it that is known, 1 to set it only where no later one is there, names at most
@@ -154,6 +154,11 @@ if verb == 'beat' then
 elseif verb == 'register' then
   put(processes, processesUntil, ARGV[a + 1], ARGV[a + 2] .. ' ' .. ARGV[a + 3], tonumber(ARGV[a + 4]))
   changed = true
+elseif verb == 'retell' then
+  if redis.call('HEXISTS', processes, ARGV[a + 1]) == 1 then
+    redis.call('HSET', processes, ARGV[a + 1], ARGV[a + 2] .. ' ' .. ARGV[a + 3])
+    changed = true
+  end
 elseif verb == 'leave' then
   if drop(processes, processesUntil, ARGV[a + 1]) then changed = true end
 elseif verb == 'acquire' then

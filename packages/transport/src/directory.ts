@@ -21,6 +21,25 @@ export interface ProcessRecord {
 /** What a worker tells of itself beside the models that it holds; beliefs about it may lag by seconds. */
 export interface HostingRecord {
   readonly labels: Readonly<Record<string, string>>;
+  readonly gpus: number;
+  readonly memory: readonly HostingMemory[];
+  /** Loads of models that began, models that went for others, and loads that could not fit, since it started. */
+  readonly loads: number;
+  readonly evictions: number;
+  readonly refusals: number;
+}
+
+/** What models take of a device, in bytes. */
+export interface HostingMemory {
+  /** `cpu`, `gpu0` … */
+  readonly device: string;
+  /** Null: without a bound. */
+  readonly budget: number | null;
+  readonly used: number;
+  /** Of that: what does not go for others. */
+  readonly fixed: number;
+  /** How long the model that would go first has been idle; null where none may go. */
+  readonly idle_ms: number | null;
 }
 
 /** Says what changed; look it up for the new value. */
@@ -44,6 +63,8 @@ export interface Directory<R> {
    * messages; after false it must go on under a new id (docs/protocol.md R10).
    */
   registered(id: ProcessId): boolean;
+  /** Changes what a registered worker tells of itself. Renews nothing, and says nothing of one that is not registered. */
+  retell(id: ProcessId, hosting: HostingRecord): Promise<void>;
   leave(id: ProcessId): Promise<void>;
   processes(role: Role): readonly ProcessRecord[];
   /** Takes the model's lease, which is renewed until `release`, under a new epoch, above `above` if given; undefined while another holds it. */

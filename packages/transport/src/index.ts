@@ -5,7 +5,15 @@ export { BULK_ENDS } from './bulk.ts';
 export { type BulkStoreOptions, createBulkStore } from './bulk-redis.ts';
 export { changeValue, type SharedValues } from './change-value.ts';
 export { createCombinedTransport } from './combined-transport.ts';
-export type { Directory, DirectoryChange, MainRole, ProcessRecord, Role } from './directory.ts';
+export type {
+  Directory,
+  DirectoryChange,
+  HostingMemory,
+  HostingRecord,
+  MainRole,
+  ProcessRecord,
+  Role,
+} from './directory.ts';
 export type { SharedValue } from './directory-values.ts';
 export type {
   JobCounts,

@@ -18,6 +18,12 @@ export function createLocalDirectory<R>(): Directory<R> {
       processes.set(process.id, process);
       announce({ type: 'process', id: process.id });
     },
+    async retell(id, hosting) {
+      const process = processes.get(id);
+      if (process === undefined) return;
+      processes.set(id, { ...process, hosting });
+      announce({ type: 'process', id });
+    },
     async leave(id) {
       if (processes.delete(id)) announce({ type: 'process', id });
       if (processes.size > 0) return;

@@ -200,6 +200,11 @@ export function createDirectoryOver<R>(link: DirectoryLink, options: DirectoryOp
       const args = () => [id, role, processState(process), `${claims.ttlMs(process)}`];
       return tell('register', args, (grant) => claims.register(process, grant));
     },
+    async retell(id, hosting) {
+      const process = claims.retell(id, hosting);
+      if (process !== undefined)
+        await tell('retell', () => [id, process.role, processState(claims.process(id) ?? process)]);
+    },
     registered: (id) => claims.registered(id, clock.nowUs()),
     leave(id) {
       const args = () => {

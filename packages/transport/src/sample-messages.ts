@@ -219,6 +219,8 @@ const MESSAGES: { readonly [K in MessageKind]: Extract<Message, { kind: K }> } =
   },
   list: { kind: 'list', model: 'm', epoch: EPOCH, id: 'gw-1:c2', after: 'gw-1:7', limit: 100 },
   evict: { kind: 'evict', model: 'm', epoch: EPOCH, id: 'gw-1:c3', session: 'gw-1:7' },
+  place: { kind: 'place', model: 'm', epoch: EPOCH, id: 'gw-1:c4', action: 'prefetch' },
+  placed: { kind: 'placed', model: 'm', id: 'gw-1:c4', report: '{"mode":"all"}' },
   cancel_job: { kind: 'cancel_job', model: 'm', id: '01HJOB' },
   listed: {
     kind: 'listed',

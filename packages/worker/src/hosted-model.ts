@@ -21,6 +21,7 @@ import {
   type ControlMessage,
   type Epoch,
   type ExecuteEntry,
+  evicted,
   heldKey,
   NereidError,
   NOT_HELD,
@@ -28,9 +29,11 @@ import {
   ofLoad,
   type VersionDescription,
 } from '@nereid/protocol';
+import type { ModelUse } from '@nereid/scheduler';
 import { createHostedVersion, type HostedVersion, type HostingOptions, type VersionSource } from './hosted-version.ts';
 import type { InstanceBatch } from './instance-batch.ts';
 import { createModelFolder, type OpenModel } from './model-folder.ts';
+import type { ModelMemory } from './model-memory.ts';
 import { createModelSequences, type ModelSequences } from './model-sequences.ts';
 import type { Recorder } from './recorder.ts';
 
@@ -42,6 +45,8 @@ export interface HostedModelOptions extends HostingOptions {
   readonly labels: Labels;
   /** Undefined where there is no journal. */
   readonly recorder: Recorder | undefined;
+  /** What models take of this worker's memory. */
+  readonly memory: ModelMemory;
 }
 
 export interface HostedModel {
@@ -58,6 +63,10 @@ export interface HostedModel {
   /** As `hold` of a model that this worker does not take: it drops what it has and says so. */
   decline(message: ControlMessage): void;
   release(): void;
+  /** Requests or sequences of it have come, or ended. */
+  reviewUse(): void;
+  /** It was held and went for others: what its owner sent before it heard so has not run. */
+  readonly isEvicted: boolean;
   version(version: string, load: number | undefined): HostedVersion | undefined;
   describe(): readonly VersionDescription[];
   /** Sequences that live are given the time to end, until `sequences.giveUp` or `abandon`. */
@@ -88,9 +97,12 @@ export interface RunningBatch {
 
 interface Declined {
   readonly versions: readonly string[];
-  /** What this worker lacks for them, '' where it is told not to hold the model. */
-  readonly lacks: string;
+  /** Why this worker does not hold them. */
+  readonly reason: string;
 }
+
+/** Copies of the last steps of a sequence come within this, and are to be known for what they are. */
+const ENDED_KEPT_MS = 10_000;
 
 interface Slot {
   readonly load: number;
@@ -104,17 +116,26 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
   const leaving = new Set<HostedVersion>();
   const running = new Map<string, RunningBatch>();
   const settling: HostedModel['settling'] = new Map();
-  const { recorder } = options;
-  const sequences = createModelSequences(
-    name,
-    options.clock,
-    options.limits,
-    recorder === undefined ? undefined : (fate) => recorder.review(name, fate),
-  );
+  const { memory, recorder } = options;
+  const sequences = createModelSequences(name, options.clock, options.limits, (fate) => {
+    recorder?.review(name, fate);
+    reviewUse();
+  });
   /** By their numbers, loads that this worker does not take. */
   const declined = new Map<number, Declined>();
   /** The load that the owner wants, also where it is declined. */
   let wanted = 0;
+  let isEvicted = false;
+
+  /** As the memory was told last. */
+  let use: ModelUse = { busy: false, pinned: false, keepWarmUs: 0 };
+
+  const reviewUse = () => {
+    const busy = running.size > 0 || settling.size > 0 || sequences.anyLive;
+    if (busy === use.busy) return;
+    use = { ...use, busy };
+    memory.used(name, use);
+  };
 
   const all = () => [...[...slots.values()].map(({ hosted }) => hosted), ...leaving];
 
@@ -136,11 +157,22 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
     return hosted;
   };
 
+  const isThere = (load: number, source: VersionSource) => {
+    const held = slots.get(heldKey(source.version, load))?.hosted;
+    return (held?.state === 'READY' || held?.state === 'LOADING') && sameContent(held.source, source);
+  };
+
+  /** The config whose instances go on beside those of these sources. */
+  const changedFrom = ([first]: readonly VersionSource[]): ModelConfig | undefined => {
+    const held = first === undefined ? undefined : slots.get(heldKey(first.version, wanted))?.hosted;
+    const goesOn =
+      held?.state === 'READY' && differsInInstances(held.source.config, first?.config ?? held.source.config);
+    return goesOn ? held.source.config : undefined;
+  };
+
   const place = (load: number, source: VersionSource) => {
     const key = heldKey(source.version, load);
     const held = slots.get(key)?.hosted;
-    const isThere = held?.state === 'READY' || held?.state === 'LOADING';
-    if (held !== undefined && isThere && sameContent(held.source, source)) return;
     if (held?.state === 'READY' && differsInInstances(held.source.config, source.config)) {
       held.change(source);
       return;
@@ -183,9 +215,24 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
   const decline = (message: ControlMessage, missing = '') => {
     wanted = message.load ?? 0;
     dropOthers({ ...message, versions: [] });
-    declined.set(wanted, { versions: message.versions, lacks: missing });
+    declined.set(wanted, { versions: message.versions, reason: missing === '' ? NOT_HELD : `${NOT_HELD}: ${missing}` });
+    isEvicted = false;
     changed();
   };
+
+  memory.join(name, (why) => {
+    const versions = [...slots.values()]
+      .filter(({ load }) => load === wanted)
+      .map(({ hosted }) => hosted.source.version);
+    for (const [key, { hosted }] of slots) {
+      slots.delete(key);
+      sequences.forget(key);
+      leave(hosted);
+    }
+    isEvicted = true;
+    declined.set(wanted, { versions, reason: evicted(why) });
+    changed();
+  });
 
   return {
     name,
@@ -202,16 +249,46 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
         decline(message, missing);
         return;
       }
+      isEvicted = false;
       wanted = message.load ?? 0;
       declined.delete(wanted);
       dropOthers(message);
       const { config: configText, contentHash } = message;
-      for (const version of message.versions) {
-        place(wanted, { version, config, signature, configText, folder, contentHash });
+      const sources = message.versions.map((version) => ({
+        version,
+        config,
+        signature,
+        configText,
+        folder,
+        contentHash,
+      }));
+      const missed = sources.filter((source) => !isThere(wanted, source));
+      const { onDemand = false, pinned = false } = message;
+      const { keepWarmMs } = placementRule(config);
+      // What it remembers of sequences that ended goes with it.
+      const leastMs = signature.sequence === undefined ? 0 : ENDED_KEPT_MS;
+      use = { ...use, pinned, keepWarmUs: Math.max(keepWarmMs, leastMs) * 1000 };
+      memory.used(name, use);
+      if (missed.length > 0) {
+        const versions = missed.map(({ version }) => version);
+        const room = memory.open({
+          model: name,
+          config,
+          versions,
+          contentHash,
+          directory: folder.directory(),
+          evictable: onDemand,
+          grownFrom: changedFrom(missed),
+        });
+        for (const source of missed) place(wanted, { ...source, room });
       }
       changed();
     },
     decline,
+    reviewUse,
+    get isEvicted() {
+      return isEvicted;
+    },
     release() {
       declined.clear();
       dropAll();
@@ -226,10 +303,10 @@ export function createHostedModel(name: string, options: HostedModelOptions, cha
         ...ofLoad(load),
         running: ids,
       }));
-      const others = [...declined].flatMap(([load, { versions, lacks }]) =>
+      const others = [...declined].flatMap(([load, { versions, reason }]) =>
         versions
           .filter((version) => !slots.has(heldKey(version, load)))
-          .map((version) => ({ ...notHeld(version, ids, lacks), ...ofLoad(load) })),
+          .map((version) => ({ ...notHeld(version, ids, reason), ...ofLoad(load) })),
       );
       return [...held, ...others];
     },
@@ -271,8 +348,7 @@ function withSettling<T extends Pick<VersionDescription, 'version' | 'instances'
   return { ...description, instances };
 }
 
-function notHeld(version: string, running: readonly string[], lacks: string): VersionDescription {
-  const reason = lacks === '' ? NOT_HELD : `${NOT_HELD}: ${lacks}`;
+function notHeld(version: string, running: readonly string[], reason: string): VersionDescription {
   return { version, state: 'UNAVAILABLE', reason, instances: [], running };
 }
 

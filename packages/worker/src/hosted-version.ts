@@ -36,6 +36,7 @@ import type { OpenLine } from './instance-line.ts';
 import type { KeptAnswersLimits } from './kept-answers.ts';
 import { limitInstance } from './limited-instance.ts';
 import type { ModelFolder } from './model-folder.ts';
+import type { LoadRoom } from './model-memory.ts';
 import { type InstanceLaunch, processLine, type SpawnProcess } from './process-line.ts';
 import type { RateGate, RateLimits } from './rate-limits.ts';
 import { type SpawnThread, threadLine } from './thread-line.ts';
@@ -74,6 +75,8 @@ export interface VersionSource {
   /** The model's folder on this worker. */
   readonly folder: ModelFolder;
   readonly contentHash: string;
+  /** Its load's; undefined where nothing is told of memory. */
+  readonly room?: LoadRoom | undefined;
 }
 
 export interface HostedVersion {
@@ -122,6 +125,10 @@ export function createHostedVersion(
   let stopping: Promise<void> | undefined;
   /** Instances of an earlier source start again from its folder. */
   const folders = [source.folder.hold()];
+  /** Of its load, and of each change that took more. */
+  const rooms = [source.room];
+
+  const leaveRooms = () => rooms.map((room) => room?.over(version));
 
   const become = (next: VersionState, why = '') => {
     state = next;
@@ -134,7 +141,8 @@ export function createHostedVersion(
     sequences.lost(undefined);
     become('UNAVAILABLE', `${ERROR_TABLE[error.code].label}: ${error.message}`);
     hosting.log.error({ model: config.name, version }, `failed to load: ${reason}`);
-    for (const instance of instances()) void instance.stop();
+    for (const room of rooms) room?.leaving(version);
+    void Promise.all(instances().map((instance) => instance.stop())).then(leaveRooms);
   };
 
   const warned = new Set<Instance>();
@@ -183,12 +191,16 @@ export function createHostedVersion(
   const load = async () => {
     try {
       const directory = await source.folder.directory();
+      await source.room?.admitted;
       if (state !== 'LOADING') return;
       const expanded = expandInstances(config);
       checkCount(config, expanded, hosting.limits);
       const failed = await startAll(source, directory, expanded);
       if (failed !== null) giveUp(failed);
-      else if (state === 'LOADING') become('READY');
+      else if (state === 'LOADING') {
+        source.room?.ready();
+        become('READY');
+      }
     } catch (error) {
       giveUp(errorInfo(error));
     }
@@ -215,8 +227,10 @@ export function createHostedVersion(
     if (state !== 'READY') return;
     const staying = [...held.values()].filter(({ leaving }) => !leaving).map(({ expanded }) => expanded);
     const giveBack = next.folder.hold();
+    rooms.push(next.room);
     try {
       const directory = await next.folder.directory();
+      await next.room?.admitted;
       const { added, removed } = instanceChanges(staying, expandInstances(next.config), nextIndex);
       checkCount(config, [...staying, ...added], hosting.limits);
       const failed = await startAll(next, directory, added);
@@ -228,6 +242,7 @@ export function createHostedVersion(
         await Promise.all(added.map(({ index }) => drop(index)));
         throw new NereidError(failed.code, failed.message);
       }
+      next.room?.ready();
       current = next;
       folders.push(giveBack);
       reason = '';
@@ -237,6 +252,7 @@ export function createHostedVersion(
       }
     } catch (error) {
       giveBack();
+      next.room?.over(version);
       const { code, message } = errorInfo(error);
       reason = `${ERROR_TABLE[code].label}: ${message}`;
     }
@@ -246,7 +262,9 @@ export function createHostedVersion(
   const stop = async () => {
     const loaded = state !== 'UNAVAILABLE';
     if (loaded) become('UNLOADING');
+    for (const room of rooms) room?.leaving(version);
     await Promise.all(instances().map((instance) => instance.stop()));
+    leaveRooms();
     for (const giveBack of folders) giveBack();
     if (loaded) become('UNAVAILABLE', 'unloaded');
   };

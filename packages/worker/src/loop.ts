@@ -156,6 +156,10 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
       if (isGone && !stopping) describe(model, model.fence?.owner ?? message.epoch.owner, 0);
       return;
     }
+    if (hosted === undefined && model.isEvicted) {
+      sendBack(mailbox(), message);
+      return;
+    }
     const signature = hosted?.source.signature ?? null;
     const execution = `${mailbox().id}/${++executions}`;
     const owner = () => model.fence?.owner ?? message.epoch.owner;
@@ -199,8 +203,9 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     const finish = (settlement: BatchSettlement | null, cancelled?: ReadonlySet<number>) => {
       for (const { id } of entries) model.running.delete(id);
       sendAnswers(mailbox(), answered, settlement, cancelled);
+      if (steps !== undefined) model.sequences.review();
+      model.reviewUse();
       if (steps === undefined) return;
-      model.sequences.review();
       // Its owner took this worker for one that has the session, or the slot for a free one.
       if (leftOut.some(({ result }) => result === 'noslot')) describe(model, owner(), 0);
     };
@@ -228,6 +233,7 @@ export function createWorkerLoop(options: WorkerLoopOptions, mailbox: () => Mail
     };
     const running: RunningBatch = { batch, entries, instance: message.instance, hosted, execution };
     for (const { id } of entries) model.running.set(id, running);
+    model.reviewUse();
     if (hosted !== undefined) {
       hosted.execute(message.instance, batch);
       return;

@@ -18,6 +18,7 @@ export interface ModelSequences {
   free(session: string): void;
   /** The worker goes on under another id, as one that has no sequences (docs/protocol.md R10). */
   drop(): void;
+  readonly anyLive: boolean;
   /** Resolves once no sequence lives, or `giveUp` was called. */
   over(): Promise<void>;
   giveUp(): void;
@@ -78,6 +79,9 @@ export function createModelSequences(
   };
 
   return {
+    get anyLive() {
+      return anyLive();
+    },
     of: (key) => versions.get(key),
     hold(key, { sequence, decoupled }) {
       if (sequence === undefined) {

@@ -2,9 +2,12 @@ import { type CallerLimits, createLazyCaller, openCaller, type ResponseStore } f
 import type { ExpandedInstance, Labels, ModelRecord, ResourceLimit } from '@nereid/config';
 import type { Message, ProcessId } from '@nereid/protocol';
 import { type Clock, createAtMost, type Log, newProcessId, type Timer } from '@nereid/runtime';
+import type { DeviceAccount, DeviceBytes } from '@nereid/scheduler';
 import {
   createLocalResources,
   type Directory,
+  type HostingMemory,
+  type HostingRecord,
   type Mailbox,
   type SharedResources,
   type Timing,
@@ -13,6 +16,7 @@ import {
 import type { BackendSettings } from './hosted-version.ts';
 import { createWorkerLoop, type WorkerHoldings, type WorkerLoopOptions } from './loop.ts';
 import type { OpenModel } from './model-folder.ts';
+import { createModelMemory, type ModelMemory } from './model-memory.ts';
 import type { InstanceLaunch, SpawnProcess } from './process-line.ts';
 import { createRateLimits } from './rate-limits.ts';
 import { createRecorder, type RecorderOptions } from './recorder.ts';
@@ -34,6 +38,8 @@ export interface WorkerOptions {
   readonly gpus?: number;
   /** `--worker-labels`; none by default. A model that asks for others is left to other workers. */
   readonly labels?: Labels;
+  /** `--memory-budget`: bytes by device, for models; without a bound by default. */
+  readonly memoryBudget?: DeviceBytes;
   /** `--backend-config`: settings by backend name, '' for all backends. */
   readonly backendSettings: BackendSettings;
   /** `--rate-limit=execution_count`; off without it. */
@@ -83,6 +89,8 @@ export interface Worker {
   holdings(): WorkerHoldings;
   /** Bytes of outputs that are kept for the next steps of their runs. */
   readonly keptBytes: number;
+  /** What models take of its memory. */
+  readonly memory: Pick<ModelMemory, 'counts' | 'peaks'> & { readonly account: readonly DeviceAccount[] };
   /** Messages without effect: of owners that had been replaced, or to an id under which its registration had lapsed. */
   readonly refusedMessages: number;
 }
@@ -97,6 +105,9 @@ export interface WorkerCounters {
   /** Calls by its models that have no outcome yet. */
   readonly calls: number;
 }
+
+/** Changes of its account are told to the directory after this. */
+const TELL_MS = 500;
 
 /** Where the worker is in the directory; see `createWorker`. */
 type Standing = 'new' | 'registering' | 'registered' | 'lapsed' | 'left';
@@ -124,6 +135,13 @@ export function createWorker(options: WorkerOptions): Worker {
         });
   const { responses } = options;
   const calls = createLazyCaller(() => openCaller({ clock, log, transport, directory, limits, timing, responses }));
+  const memory = createModelMemory({
+    clock,
+    log,
+    budgets: options.memoryBudget ?? {},
+    resident: () => process.memoryUsage.rss(),
+    changed: () => tellSoon(),
+  });
   const loop = createWorkerLoop(
     {
       clock,
@@ -133,6 +151,7 @@ export function createWorker(options: WorkerOptions): Worker {
       openModel,
       gpus: options.gpus ?? 0,
       labels: options.labels ?? {},
+      memory,
       holds: options.holds ?? (() => true),
       largeTensors: transport.largeTensors,
       limitLoads: createAtMost(options.loadsMax),
@@ -151,6 +170,9 @@ export function createWorker(options: WorkerOptions): Worker {
   /** What came before the directory's word that this worker is registered. */
   let early: Message[] = [];
   let heartbeat: Timer | undefined;
+  /** The directory is told what has changed then. */
+  let tellingSoon: Timer | undefined;
+  let told: HostingRecord | undefined;
   let stopping: Promise<void> | undefined;
 
   const open = (id: ProcessId): Mailbox => transport.open(id, (messages) => receive(id, messages));
@@ -165,11 +187,22 @@ export function createWorker(options: WorkerOptions): Worker {
     }
   };
 
-  const record = () =>
-    ({ id: mailbox.id, role: 'worker', draining, hosting: { labels: options.labels ?? {} } }) as const;
+  const record = () => ({ id: mailbox.id, role: 'worker', draining, hosting: told ?? hosting() }) as const;
+
+  const hosting = (): HostingRecord => ({
+    labels: options.labels ?? {},
+    gpus: options.gpus ?? 0,
+    memory: memory.account().map(({ device, budget, used, fixed, idleUs }) => ({
+      ...{ device, used, fixed },
+      budget: budget ?? null,
+      idle_ms: idleUs === undefined ? null : Math.round(idleUs / 1000),
+    })),
+    ...memory.counts,
+  });
 
   const register = async () => {
     standing = 'registering';
+    told = hosting();
     try {
       await directory.register(record());
     } catch (error) {
@@ -181,6 +214,18 @@ export function createWorker(options: WorkerOptions): Worker {
     const kept = early;
     early = [];
     if (kept.length > 0) receive(mailbox.id, kept);
+  };
+
+  /** Coordinators place models by it, and it is a belief in any case: one word for what changes within a moment. */
+  const tellSoon = () => {
+    if (tellingSoon !== undefined || standing !== 'registered' || draining) return;
+    tellingSoon = clock.at(clock.nowUs() + TELL_MS * 1000, () => {
+      tellingSoon = undefined;
+      const now = hosting();
+      if (standing !== 'registered' || draining || isSameHosting(told, now)) return;
+      told = now;
+      directory.retell(mailbox.id, now).catch((error) => log.warn({ err: error }, 'the directory was not told'));
+    });
   };
 
   const fence = async () => {
@@ -239,6 +284,8 @@ export function createWorker(options: WorkerOptions): Worker {
     deadline?.cancel();
     standing = 'left';
     heartbeat?.cancel();
+    tellingSoon?.cancel();
+    memory.close();
     unwatch();
     unlisten();
     // What it held is given back while it is still known to live.
@@ -274,8 +321,25 @@ export function createWorker(options: WorkerOptions): Worker {
     get keptBytes() {
       return loop.keptBytes;
     },
+    get memory() {
+      return { account: memory.account(), counts: memory.counts, peaks: memory.peaks };
+    },
     get refusedMessages() {
       return loop.refused + lapsedMessages;
     },
   };
+}
+
+/** Idle times change with each request: those of a worker without a bound decide about nothing. */
+function isSameHosting(a: HostingRecord | undefined, b: HostingRecord): boolean {
+  const compared = ({ memory, ...rest }: HostingRecord) =>
+    JSON.stringify([
+      rest,
+      memory.map(({ idle_ms, ...device }) => [device, device.budget !== null && isNearFull(device) ? idle_ms : 0]),
+    ]);
+  return a !== undefined && compared(a) === compared(b);
+}
+
+function isNearFull({ budget, used }: Pick<HostingMemory, 'budget' | 'used'>): boolean {
+  return budget !== null && used * 2 > budget;
 }

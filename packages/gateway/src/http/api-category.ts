@@ -4,7 +4,7 @@ const MODEL = '/v2/models/[^/]+(?:/versions/[0-9]+)?';
 
 /**
  * Which group of `--http-restricted-api` a path belongs to (the calls of http_server.cc). Of our own
- * routes jobs, those that died, the page of their queues, and recordings are inference, queues, sequences and what explains requests are statistics, aliases are the repository, and the description of the models is metadata.
+ * routes jobs, those that died, the page of their queues, and recordings are inference, queues, sequences and what explains requests are statistics, aliases and where models are held are of the repository, and the description of the models is metadata.
  */
 const CATEGORIES: readonly (readonly [ApiCategory, RegExp])[] = [
   ['health', new RegExp(`^(?:/v2/health/(?:live|ready)|${MODEL}/ready)$`)],
@@ -23,7 +23,10 @@ const CATEGORIES: readonly (readonly [ApiCategory, RegExp])[] = [
   ],
   ['trace', /^\/v2(?:\/models\/[^/]+)?\/trace\/setting$/],
   ['logging', /^\/v2\/logging$/],
-  ['model-repository', /^(?:\/v2\/repository\/.+|\/nereid\/v1\/aliases(?:\/.+)?)$/],
+  [
+    'model-repository',
+    /^(?:\/v2\/repository\/.+|\/nereid\/v1\/(?:aliases(?:\/.+)?|workers|capacity|models\/[^/]+\/(?:placement|pin|prefetch)))$/,
+  ],
   ['shared-memory', /^\/v2\/(?:system|cuda)sharedmemory\/.+$/],
 ];
 

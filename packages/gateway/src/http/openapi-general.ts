@@ -15,6 +15,7 @@ import {
   ofModel,
   operation,
 } from './openapi-parts.ts';
+import { PLACEMENT_ROUTES } from './openapi-placement.ts';
 import { type Schema, schemaRef } from './openapi-schemas.ts';
 
 const SERVER = 'server';
@@ -157,6 +158,7 @@ const ROUTES: readonly GeneralRoute[] = [
   ...FOLLOW_UP_ROUTES,
   ...JOURNAL_ROUTES,
   ...ALIAS_ROUTES,
+  ...PLACEMENT_ROUTES,
 ];
 
 /** Their path items, by path. */

@@ -20,6 +20,7 @@ import type { JournalContext } from './journal-found.ts';
 import { logging, setLogging } from './logging.ts';
 import { modelConfig, modelMetadata, serverMetadataText } from './metadata.ts';
 import { createOpenApi } from './openapi.ts';
+import { placementRoutes } from './placement.ts';
 import { preferenceOf } from './prefer.ts';
 import { queues } from './queues.ts';
 import { loadModel, repositoryIndex, unloadModel } from './repository.ts';
@@ -100,6 +101,7 @@ function routeTable(context: RoutesContext): readonly Route[] {
     ['DELETE', `${SEQUENCES}/:session(^.+$)`, (request, reply) => evictSequence(gateway, request, reply)],
     ['GET', '/openapi.json', (_request, reply) => openApi.sendDocument(reply)],
     ['GET', '/openapi', (_request, reply) => openApi.sendPage(reply)],
+    ...placementRoutes(gateway),
     ...settingRoutes(context),
     ...[REPOSITORY, NAMED_REPOSITORY].flatMap((repository) => repositoryRoutes(repository, context)),
   ];
