@@ -87,6 +87,7 @@ export function serverOptions(
     autoCompleteConfig: !options.disableAutoCompleteConfig,
     modelConfigName: options.modelConfigName,
     modelLoadThreads: options.modelLoadThreadCount,
+    modelLoadRetries: options.modelLoadRetryCount,
     rateLimit: options.rateLimit,
     rateLimitResources: resourceLimits(options.rateLimitResource),
     ...(cache.ok && cache.value !== undefined ? { cache: cache.value } : {}),

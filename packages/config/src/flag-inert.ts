@@ -34,7 +34,6 @@ function inert(topic: FlagTopic, roles: readonly FlagRole[], noEffect: string) {
   };
 }
 
-const loading = inert('Models', MODEL_ROLES, 'a failed load is not retried');
 const agents = inert('Models', MODEL_ROLES, 'the checksum agent is built in, and agents of libraries are not run');
 const libraries = inert('Models', MODEL_ROLES, 'backends are part of the server, not libraries in a folder');
 const eventLoop = inert('HTTP', GATEWAY, 'the HTTP server has one thread and a port of its own');
@@ -51,7 +50,6 @@ const hardware = inert('Hardware', MODEL_ROLES, 'every GPU is used, whatever its
 const cloud = inert('Cloud', GATEWAY, 'the SageMaker and Vertex AI endpoints are not there');
 
 export const inertSchema = z.strictObject({
-  modelLoadRetryCount: loading.integer(0, 'How often a failed load is tried again.', { agrees: '0' }),
   repoagentDirectory: agents.text('/opt/tritonserver/repoagents', 'Where repository agents stand.'),
   backendDirectory: libraries.text('/opt/tritonserver/backends', 'Where backends stand.'),
   cacheDirectory: caches.text('/opt/tritonserver/caches', 'Where cache implementations stand.'),

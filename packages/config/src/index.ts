@@ -87,7 +87,7 @@ export {
 export { type OptionSources, type ParsedOptions, parseOptions } from './options-parse.ts';
 export { memoryBudget, PLACEMENTS, type PlacementMode, workerLabels } from './options-placement.ts';
 export { type ResourceLimit, resourceLimits } from './options-rate.ts';
-export { REPOSITORY_POLL_SECS, REPOSITORY_POLL_SECS_MAX } from './options-repository.ts';
+export { MODEL_LOAD_RETRIES_MAX, REPOSITORY_POLL_SECS, REPOSITORY_POLL_SECS_MAX } from './options-repository.ts';
 export { readTraceConfig } from './options-trace.ts';
 export { decodeOverride, encodeOverride, type OverrideRef, overrideUploads } from './override-ref.ts';
 export { parseModelConfig } from './parse-model-config.ts';

@@ -92,6 +92,7 @@ describe('forms of a flag', () => {
       disableAutoCompleteConfig: false,
       modelConfigName: '',
       modelLoadThreadCount: 4,
+      modelLoadRetryCount: 0,
       modelNamespacing: false,
       backendConfig: [],
       workerLabels: [],

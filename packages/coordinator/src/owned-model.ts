@@ -246,8 +246,8 @@ export function unloadSettled(model: OwnedModel): boolean {
 }
 
 /**
- * A version's state by what its workers say: READY where any holds it. Else why not: the first
- * reason given by one that takes the model, or what one that does not lacks for it.
+ * A version's state by what its workers say: READY where any holds it, with how many do where not all that take the
+ * model do. Else why not: the first reason given by one that takes the model, or what one that does not lacks for it.
  */
 export function stateAtWorkers(
   model: OwnedModel,
@@ -255,14 +255,24 @@ export function stateAtWorkers(
 ): { state: VersionState; reason: string } {
   let reason = '';
   let lacks = '';
+  let ready = 0;
+  let others = 0;
   for (const view of model.workers.values()) {
     const held = heldOf(view.versions, version);
-    if (held?.state === 'READY') return { state: 'READY', reason: '' };
-    if (held === undefined || view.told !== 'load') continue;
+    if (held === undefined || (held.state !== 'READY' && view.told !== 'load')) continue;
     if (isNotHeld(held.reason)) lacks ||= held.reason.slice(NOT_HELD.length);
-    else reason ||= held.reason;
+    else if (held.state === 'READY') ready++;
+    else {
+      others++;
+      reason ||= held.reason;
+    }
   }
+  if (ready > 0) return { state: 'READY', reason: others === 0 ? '' : shareText(ready, ready + others, reason) };
   return { state: 'UNAVAILABLE', reason: reason || NO_HOLDER + lacks };
+}
+
+function shareText(ready: number, all: number, reason: string): string {
+  return `${ready} of ${all} workers${reason === '' ? '' : `: ${reason}`}`;
 }
 
 /** Whether a worker that drains goes on with sequences of the version (docs/protocol.md R38). */

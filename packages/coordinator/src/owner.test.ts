@@ -196,6 +196,22 @@ describe('loading', () => {
     await cluster.coordinator.stop();
   });
 
+  test('a model that not all workers could load says how many have it', async () => {
+    const cluster = fakeCluster([fakeModel('m')]);
+    await cluster.worker();
+    const other = await cluster.worker('wk-2');
+    other.failures.set('1', 'Internal: broken');
+    const declines = await cluster.worker('wk-3');
+    declines.holds = false;
+    await cluster.coordinator.start();
+    await settle();
+    expect(states(cluster, 'm')).toEqual(['1 READY 1 of 2 workers: Internal: broken']);
+    await other.leave();
+    await settle();
+    expect(states(cluster, 'm')).toEqual(['1 READY']);
+    await cluster.coordinator.stop();
+  });
+
   test('a load beside the one that serves waits for every worker', async () => {
     const cluster = fakeCluster([fakeModel('m')], { controlMode: 'explicit', loadModels: ['m'] });
     const worker = await cluster.worker();

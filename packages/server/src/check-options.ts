@@ -11,6 +11,7 @@ import {
   LABELS_FORM,
   LIMITS,
   labelsText,
+  MODEL_LOAD_RETRIES_MAX,
   PLACEMENTS,
   REPOSITORY_POLL_SECS_MAX,
   readHostPolicies,
@@ -45,7 +46,8 @@ const RESOURCES_MAX = 999_999_999;
  */
 export function checkServerOptions(options: ServerOptions): void {
   if (typeof options !== 'object' || options === null) throw wrong('options', 'an object');
-  const { modelRepositories, modelControlMode, loadModels, modelLoadThreads, http, grpc, metrics } = options;
+  const { modelRepositories, modelControlMode, loadModels, modelLoadThreads, modelLoadRetries, http, grpc, metrics } =
+    options;
   if (!isTexts(modelRepositories)) throw wrong('modelRepositories', 'an array of folders');
   if (modelControlMode !== undefined && !MODES.includes(modelControlMode)) {
     throw wrong('modelControlMode', "'none', 'poll' or 'explicit'");
@@ -62,6 +64,7 @@ export function checkServerOptions(options: ServerOptions): void {
   }
   checkInteger('repositoryPollSecs', options.repositoryPollSecs, 0, REPOSITORY_POLL_SECS_MAX);
   checkInteger('modelLoadThreads', modelLoadThreads, 1, LIMITS.models_max);
+  checkInteger('modelLoadRetries', modelLoadRetries, 0, MODEL_LOAD_RETRIES_MAX);
   checkInteger('http.maxInputBytes', http?.maxInputBytes, 1, LIMITS.body_bytes_raised_max);
   checkInteger('maxBytesInFlight', options.maxBytesInFlight, 1, Number.MAX_SAFE_INTEGER);
   for (const [name, listener] of [

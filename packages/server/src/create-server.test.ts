@@ -189,6 +189,7 @@ test.each<readonly [string, object]>([
   ['repositoryPollSecs', { modelControlMode: 'poll', repositoryPollSecs: -1 }],
   ['loadModels', { loadModels: 'echo' }],
   ['modelLoadThreads', { modelLoadThreads: 0 }],
+  ['modelLoadRetries', { modelLoadRetries: -1 }],
   ['modelLoadThreads', { modelLoadThreads: Number.NaN }],
   ['exitOnError', { exitOnError: 'false' }],
   ['redis', { redis: {} }],

@@ -18,7 +18,7 @@ export async function joinCluster(directory: Directory<ModelRecord>, options: Se
   const setup: RepositorySetup = {
     controlMode: options.modelControlMode ?? 'none',
     repositories: options.modelRepositories,
-    namespacing: false,
+    namespacing: options.modelNamespacing ?? false,
   };
   await changeValue(directory, DESIRED_VALUE, (text) => {
     const cluster = decodeDesiredState(text);

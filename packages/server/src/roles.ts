@@ -141,6 +141,7 @@ export function addWorker(
       memoryBudget: options.memoryBudget ?? {},
       backendSettings: options.backendConfig ?? {},
       loadsMax: options.modelLoadThreads ?? DEFAULTS.model_load_threads,
+      loadRetries: options.modelLoadRetries ?? 0,
       limits: LIMITS,
       rateLimit: rateLimitOf(options, shared, connector),
       journal: journal === undefined ? undefined : { journal, config: recorded },

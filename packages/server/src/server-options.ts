@@ -108,6 +108,8 @@ export interface ServerOptions {
   readonly modelConfigName?: string;
   /** Versions that load at the same time, 4 by default. */
   readonly modelLoadThreads?: number;
+  /** How often the load of a version is tried again; 0 by default. */
+  readonly modelLoadRetries?: number;
   /** `execution_count`: executions wait for the resources that configs say they need; `off` by default. */
   readonly rateLimit?: 'off' | 'execution_count';
   /** How much there is of each resource; without any as much as the greediest instance needs. */

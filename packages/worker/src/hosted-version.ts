@@ -56,6 +56,8 @@ export interface HostingOptions {
   readonly limits: HostingLimits;
   readonly backendSettings: BackendSettings;
   readonly limitLoads: AtMost;
+  /** How often the instances of a version are started again where one of them cannot be. */
+  readonly loadRetries: number;
   readonly spawn: SpawnThread;
   /** Undefined where `--rate-limit` is off. */
   readonly rateLimits: RateLimits | undefined;
@@ -153,10 +155,12 @@ export function createHostedVersion(
     const failed = all.filter((instance) => instance.failure !== null);
     const why = failed[0]?.failure ?? null;
     const isLeft = all.some((instance) => instance.failure === null && !instance.describe().passive);
-    if (why !== null && (state === 'LOADING' || !isLeft)) {
+    if (why !== null && (state === 'LOADING' ? hosting.loadRetries === 0 : !isLeft)) {
       giveUp(why);
       return;
     }
+    // It may be tried again.
+    if (state === 'LOADING') return;
     for (const instance of failed) {
       if (warned.has(instance)) continue;
       warned.add(instance);
@@ -188,6 +192,12 @@ export function createHostedVersion(
     return failures.find((failure) => failure !== null) ?? null;
   };
 
+  const drop = async (index: number) => {
+    const one = held.get(index);
+    held.delete(index);
+    await one?.instance.stop();
+  };
+
   const load = async () => {
     try {
       const directory = await source.folder.directory();
@@ -195,7 +205,12 @@ export function createHostedVersion(
       if (state !== 'LOADING') return;
       const expanded = expandInstances(config);
       checkCount(config, expanded, hosting.limits);
-      const failed = await startAll(source, directory, expanded);
+      let failed = await startAll(source, directory, expanded);
+      for (let left = hosting.loadRetries; failed !== null && state === 'LOADING' && left > 0; left--) {
+        hosting.log.warn({ model: config.name, version, left }, `load is tried again: ${failed.message}`);
+        await Promise.all(expanded.map(({ index }) => drop(index)));
+        failed = await startAll(source, directory, expanded);
+      }
       if (failed !== null) giveUp(failed);
       else if (state === 'LOADING') {
         source.room?.ready();
@@ -215,12 +230,6 @@ export function createHostedVersion(
     await one.instance.stop();
     held.delete(index);
     changed();
-  };
-
-  const drop = async (index: number) => {
-    const one = held.get(index);
-    held.delete(index);
-    await one?.instance.stop();
   };
 
   const change = async (next: VersionSource) => {

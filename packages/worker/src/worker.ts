@@ -46,6 +46,8 @@ export interface WorkerOptions {
   readonly rateLimit?: RateLimitOptions | undefined;
   /** `--model-load-thread-count`: instances that load at the same time. */
   readonly loadsMax: number;
+  /** `--model-load-retry-count`; 0 by default. */
+  readonly loadRetries?: number;
   /** Where what it runs is recorded, and what of it; nothing is without it. */
   readonly journal?: Omit<RecorderOptions, 'clock'> | undefined;
   /** Where answers to calls of its models are kept; none are without it. */
@@ -155,6 +157,7 @@ export function createWorker(options: WorkerOptions): Worker {
       holds: options.holds ?? (() => true),
       largeTensors: transport.largeTensors,
       limitLoads: createAtMost(options.loadsMax),
+      loadRetries: options.loadRetries ?? 0,
       spawn: options.spawn ?? spawnThread,
       rateLimits,
       caller: calls.caller,
