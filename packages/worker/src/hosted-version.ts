@@ -7,17 +7,12 @@
  * *UNLOADING* from `stop` until all batches are settled and
  * all threads and processes have ended, then *UNAVAILABLE* 'unloaded'.
  */
-import { join } from 'node:path';
 import {
-  carrierKind,
-  carrierSettings,
   type ExpandedInstance,
   expandInstances,
   instanceChanges,
   type ModelConfig,
   type ModelSignature,
-  modelConfigJson,
-  warmupSamples,
 } from '@nereid/config';
 import {
   ERROR_TABLE,
@@ -30,16 +25,15 @@ import {
 import type { AtMost, Clock, Log } from '@nereid/runtime';
 import type { ModelCaller } from './carrier-calls.ts';
 import { describeHeld, type HeldInstance, type InstanceSequences } from './held-instance.ts';
-import { createInstance, type Instance, type InstanceLimits, type InstanceOptions } from './instance.ts';
+import type { Instance, InstanceLimits } from './instance.ts';
 import { failBatch, type InstanceBatch } from './instance-batch.ts';
-import type { OpenLine } from './instance-line.ts';
 import type { KeptAnswersLimits } from './kept-answers.ts';
-import { limitInstance } from './limited-instance.ts';
 import type { ModelFolder } from './model-folder.ts';
 import type { LoadRoom } from './model-memory.ts';
-import { type InstanceLaunch, processLine, type SpawnProcess } from './process-line.ts';
-import type { RateGate, RateLimits } from './rate-limits.ts';
-import { type SpawnThread, threadLine } from './thread-line.ts';
+import type { InstanceLaunch, SpawnProcess } from './process-line.ts';
+import type { RateLimits } from './rate-limits.ts';
+import type { SpawnThread } from './thread-line.ts';
+import { gatedInstance, instanceOf } from './version-instances.ts';
 
 /** `--backend-config`: settings by backend name, '' for all backends. */
 export type BackendSettings = Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -106,8 +100,6 @@ export interface HostedVersion {
   readonly unsettled: number;
   readonly liveCarriers: number;
 }
-
-const NO_LAUNCH: InstanceLaunch = { prefix: [] };
 
 export function createHostedVersion(
   source: VersionSource,
@@ -341,68 +333,4 @@ function checkCount(
   if (length <= most) return;
   const text = `model '${name}' wants more than ${most} instances on one worker`;
   throw new NereidError('INVALID_ARG', text, { field: 'instance_group' });
-}
-
-function gatedInstance(
-  { signature }: VersionSource,
-  gate: RateGate | undefined,
-  changed: () => void,
-  create: (changed: () => void) => Instance,
-): Instance {
-  return gate === undefined ? create(changed) : limitInstance(create, gate, changed, signature.sequence !== undefined);
-}
-
-function instanceOf(
-  source: VersionSource,
-  hosting: HostingOptions,
-  modelDirectory: string,
-  expanded: ExpandedInstance,
-  told: Pick<InstanceOptions, 'changed' | 'stateLost'>,
-): Instance {
-  const { config, signature, version } = source;
-  const { index, name, device, passive } = expanded;
-  const { clock, log, limits, backendSettings, caller } = hosting;
-  return createInstance({
-    index,
-    passive,
-    clock,
-    log,
-    limits,
-    open: carrierLine({ config, hosting, name }, hosting.launch(expanded)),
-    executionTimeoutMs: carrierSettings(config).executionTimeoutMs,
-    caller,
-    ...told,
-    setup: {
-      config,
-      signature,
-      configJson: modelConfigJson(config),
-      version,
-      modelDirectory,
-      versionDirectory: join(modelDirectory, version),
-      instanceName: name,
-      device,
-      // Triton warms up those that requests can come to.
-      warmup: passive ? [] : warmupSamples(config),
-      callsMax: limits.model_calls_max,
-      settings: { ...backendSettings[''], ...backendSettings[config.backend] },
-    },
-  });
-}
-
-/** What carries an instance; one that its model wants in a thread is not bound by a host policy. */
-function carrierLine(
-  { config, hosting, name }: { config: ModelConfig; hosting: HostingOptions; name: string },
-  launch: InstanceLaunch | undefined,
-): OpenLine {
-  const { clock, log, spawn, spawnProcess } = hosting;
-  const settings = carrierSettings(config);
-  if (carrierKind(settings, launch !== undefined) === 'process') {
-    return processLine(spawnProcess, launch ?? NO_LAUNCH, clock, log);
-  }
-  if (launch !== undefined) {
-    const command = launch.prefix.join(' ');
-    const fix = "leave the parameter 'nereid.carrier' out or set it to process";
-    log.warn({ model: config.name, instance: name }, `a thread is not bound by its host policy (${command}): ${fix}`);
-  }
-  return threadLine(spawn);
 }
