@@ -113,13 +113,12 @@ describe('workers', () => {
   });
 
   test('what this version does not serve fails the load also without any worker, and no worker changes that', async () => {
-    const { made, start } = unstartedCluster([
-      fakeModel('m', 'model_repository_agents { agents { name: "checksum" } }'),
-    ]);
+    const model = fakeModel('m');
+    const { made, start } = unstartedCluster([{ ...model, config: { ...model.config, backend: 'python' } }]);
     expect((await start()).map(({ error }) => error.message)).toEqual([expect.stringContaining('Unsupported')]);
     const worker = await made.worker();
     await settle();
-    expect(versionOf(made)?.reason).toContain('Unsupported: model_repository_agents');
+    expect(versionOf(made)?.reason).toContain("Unsupported: the backend 'python'");
     expect(worker.controls).toEqual([]);
   });
 
