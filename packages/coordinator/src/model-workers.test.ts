@@ -78,7 +78,7 @@ describe('workers', () => {
     const failing = await made.worker('wk-2');
     failing.failures.set('1', 'Internal: broken');
     expect(await start()).toEqual([]);
-    expect(versionOf(made)).toMatchObject({ state: 'READY', reason: '' });
+    expect(versionOf(made)).toMatchObject({ state: 'READY', reason: '1 of 2 workers: Internal: broken' });
   });
 
   test('nor does one that says nothing', async () => {
