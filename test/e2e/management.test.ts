@@ -1,6 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createClient } from '@nereid/client';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { commandFile } from '../../deploy/setup/checkout.mjs';
+import { runCommand } from '../../deploy/setup/command.mjs';
 import { type Deployment, deploy, MODES } from '../deployment.mjs';
 import { eventually } from './metrics.ts';
 import { createModelFolder, type ModelFolder } from './model-folder.ts';
@@ -170,6 +173,25 @@ describe.each(MODES)('in mode %s', (mode) => {
         expect((await change('echo/load')).status).toBe(200);
         expect((await infer(http, 'echo', oneInput('VALUE', 'INT32', [1], [7]))).status).toBe(200);
       }
+    });
+
+    test('the command and the client load and unload, and tell the states', async () => {
+      const { http } = served;
+      const client = createClient({ url: http });
+      const run = (...argv: string[]) =>
+        runCommand(process.execPath, [commandFile(), 'models', ...argv, `--url=${http}`]);
+      const states = async () => (await client.models()).map(({ name, state }) => [name, state]);
+      const config = join(folder.path, 'echo', 'config.pbtxt');
+      await client.unloadModel('echo');
+      // Its instances may not have ended yet.
+      expect(await states()).not.toContainEqual(['echo', 'READY']);
+      expect(await run('load', 'echo', `--config=${config}`)).toEqual({ code: 0, output: 'loaded echo\n' });
+      expect(await states()).toContainEqual(['echo', 'READY']);
+      expect((await run('ls')).output).toMatch(/^\| echo +\| 1 +\| READY +\|/m);
+      expect(await run('unload', 'echo')).toEqual({ code: 0, output: 'unloaded echo\n' });
+      await expect(client.loadModel('missing')).rejects.toMatchObject({ status: 500 });
+      await client.loadModel('echo');
+      expect(await states()).toContainEqual(['echo', 'READY']);
     });
   });
 });

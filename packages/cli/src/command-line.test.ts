@@ -24,9 +24,14 @@ async function runLine(argv: readonly string[], exit: ExitCode = 0) {
       ran.push([command, flags]);
       return exit;
     },
-    checkModels: async ({ repositories, json, autoComplete, modelConfigName, runCode }) => {
-      checked.push({ repositories, json, autoComplete, modelConfigName, runCode });
-      return 4;
+    models: {
+      check: async ({ repositories, json, autoComplete, modelConfigName, runCode }) => {
+        checked.push({ repositories, json, autoComplete, modelConfigName, runCode });
+        return 4;
+      },
+      list: ask,
+      load: ask,
+      unload: ask,
     },
     listSequences: ask,
     explain: ask,
@@ -86,6 +91,20 @@ describe('the command line', () => {
     ],
   ])('models check %j', async (argv, options) => {
     expect(await runLine(['models', 'check', ...argv])).toMatchObject({ exitCode: 4, checked: [options] });
+  });
+
+  it.each([
+    ['ls', [], { url: 'http://127.0.0.1:8000', json: false }],
+    [
+      'load',
+      ['m', '--config=c.pbtxt', '--file=1/a=a', '--file', 'b=c=d', '--url=http://h:1'],
+      { url: 'http://h:1', model: 'm', config: 'c.pbtxt', file: ['1/a=a', 'b=c=d'] },
+    ],
+    ['load', ['m'], { url: 'http://127.0.0.1:8000', model: 'm' }],
+    ['unload', ['m'], { url: 'http://127.0.0.1:8000', model: 'm', unloadDependents: false }],
+    ['unload', ['m', '--unload-dependents'], { url: 'http://127.0.0.1:8000', model: 'm', unloadDependents: true }],
+  ])('models %s %j', async (command, argv, options) => {
+    expect((await runLine(['models', command, ...argv])).asked).toEqual([options]);
   });
 
   it('aliases set takes versions with weights', async () => {

@@ -5,7 +5,7 @@ import type { ExplainOptions } from './explain.ts';
 import { addFollowUps, type FollowUpCommands } from './follow-up-commands.ts';
 import { programHelp, runHelp } from './help.ts';
 import { addJobs, type JobCommands } from './job-commands.ts';
-import type { ModelsCheckOptions } from './models-check.ts';
+import { addModels, type ModelCommands } from './model-commands.ts';
 import { addReplay, type ReplayCommands } from './replay-commands.ts';
 import type { RunCommand, RunHost } from './run.ts';
 import type { EvictOptions, ListOptions } from './sequences.ts';
@@ -17,7 +17,7 @@ export interface CommandLine {
   readonly stderr: RunHost['stderr'];
   /** Runs the command with the arguments that follow it. */
   readonly run: (command: RunCommand, argv: readonly string[]) => Promise<ExitCode>;
-  readonly checkModels: (options: ModelsCheckOptions) => Promise<ExitCode>;
+  readonly models: ModelCommands;
   readonly listSequences: (options: ListOptions) => Promise<ExitCode>;
   readonly explain: (options: ExplainOptions) => Promise<ExitCode>;
   readonly evictSequence: (options: EvictOptions) => Promise<ExitCode>;
@@ -47,7 +47,7 @@ export async function runCommandLine(argv: readonly string[], line: CommandLine)
   };
   const program = createProgram(line);
   for (const command of RUN_COMMANDS) addRun(command, program, line, end);
-  addModels(program, line, end);
+  addModels(program, line.models, line, end);
   addSequences(program, line, end);
   addExplain(program, line, end);
   addAliases(program, line.aliases, end);
@@ -97,36 +97,6 @@ function addRun(command: RunCommand, program: Command, line: CommandLine, end: E
       if (options.some((option) => HELP_FLAGS.includes(option))) line.stdout(runHelp(command));
       else end(await line.run(command, options));
     });
-}
-
-function addModels(program: Command, line: CommandLine, end: End): void {
-  const models = program.command('models').description('Look at model repositories');
-  models
-    .command('check')
-    .description('Check every model of the folders without loading any; exit code 4 if one is wrong')
-    .argument('<folder...>', 'model repositories, or models')
-    .option('--json', 'print JSON', false)
-    .option('--disable-auto-complete-config', 'as for serve', false)
-    .option('--model-config-name <name>', 'as for serve', '')
-    .option('--run-code', 'let JavaScript models complete their configurations: their modules are imported', false)
-    .action(
-      async (
-        repositories: string[],
-        flags: { json: boolean; disableAutoCompleteConfig: boolean; modelConfigName: string; runCode: boolean },
-      ) => {
-        end(
-          await line.checkModels({
-            repositories,
-            json: flags.json,
-            autoComplete: !flags.disableAutoCompleteConfig,
-            modelConfigName: flags.modelConfigName,
-            runCode: flags.runCode,
-            stdout: line.stdout,
-            stderr: line.stderr,
-          }),
-        );
-      },
-    );
 }
 
 function addSequences(program: Command, line: CommandLine, end: End): void {

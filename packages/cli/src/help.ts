@@ -36,6 +36,8 @@ Commands:
   coordinator            Run the role that queues requests and forms their batches
   worker                 Run the role that holds models and executes
   models check <folder>  Check the models of a repository without running them
+  models ls              List what the repositories of a server hold, with states and reasons
+  models load|unload <name>  Load a model, with another config or files too; unload it
   sequences ls           List the sequences that a server keeps
   sequences evict <id>   End one of them, by its session
   aliases ls             List names that stand for versions of models

@@ -10,6 +10,7 @@ import { listLetters, removeLetter, replayLetter, showLetter } from './dead-lett
 import { EXIT_CODE, type ExitCode, REPLAY_EXIT_CODE } from './exit-code.ts';
 import { explain } from './explain.ts';
 import { cancelJob, listJobs, removeJob, retryJob, showJob } from './jobs.ts';
+import { listIndex, loadModel, unloadModel } from './models.ts';
 import { checkModels } from './models-check.ts';
 import { printable } from './printable.ts';
 import { showRecording } from './recording-show.ts';
@@ -93,7 +94,12 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
     isServer = true;
     return run(command, argv, host);
   },
-  checkModels,
+  models: {
+    check: checkModels,
+    list: (options) => listIndex(options, caller),
+    load: (options) => loadModel(options, caller),
+    unload: (options) => unloadModel(options, caller),
+  },
   listSequences: (options) => listSequences(options, caller),
   explain: (options) => explain(options, caller),
   evictSequence: (options) => evictSequence(options, caller),

@@ -22,6 +22,8 @@ export interface ServerCall {
   readonly query?: Readonly<Record<string, string | undefined>>;
   /** JSON; none without it. */
   readonly body?: string | undefined;
+  /** How long it may take as a whole; 30,000 unless given. */
+  readonly callMsMax?: number;
 }
 
 export type ServerAnswer =
@@ -29,7 +31,6 @@ export type ServerAnswer =
   | { readonly ok: false; readonly exitCode: ExitCode };
 
 export const SERVER_URL = 'http://127.0.0.1:8000';
-/** Of a whole call. */
 const CALL_MS_MAX = 30_000;
 const ADMIN_KEY_VARIABLE = 'NEREID_ADMIN_KEY';
 
@@ -38,7 +39,7 @@ const ADMIN_KEY_VARIABLE = 'NEREID_ADMIN_KEY';
  * environment has one, goes along: not on the command line, which any user of the machine sees.
  */
 export async function callServer(
-  { command, url, method, path, member, query = {}, body: sent }: ServerCall,
+  { command, url, method, path, member, query = {}, body: sent, callMsMax = CALL_MS_MAX }: ServerCall,
   host: CallHost,
 ): Promise<ServerAnswer> {
   const fail = (text: string, exitCode: ExitCode = EXIT_CODE.failed): ServerAnswer => {
@@ -54,11 +55,12 @@ export async function callServer(
       method,
       headers: adminHeaders(host),
       ...(sent === undefined ? {} : { body: sent }),
-      signal: AbortSignal.timeout(CALL_MS_MAX),
+      signal: AbortSignal.timeout(callMsMax),
     });
     text = await response.text();
   } catch (failure) {
-    return fail(noServer(url, failure));
+    const isLate = (failure as { readonly name?: unknown }).name === 'TimeoutError';
+    return fail(isLate ? `${url} has not answered within ${callMsMax / 1000} s` : noServer(url, failure));
   }
   const body = parsed(text);
   if (response.ok && (member === undefined || (isObject(body) && member in body))) return { ok: true, body };

@@ -8,6 +8,7 @@ import { type CallOptions, createHttp, type Http, type HttpOptions } from './htt
 import { decodeAnswer, encodeRequest, HEADER_LENGTH, type InferInput, type InferResult } from './infer.ts';
 import { createJobs, type Jobs } from './jobs.ts';
 import { createJournal, type Journal } from './journal.ts';
+import { createModels, type Models } from './models.ts';
 import { createSequence, type Sequence, type SequenceOptions } from './sequence.ts';
 
 /** What a model is asked with and answers (`GET /v2/models/{m}`). */
@@ -30,7 +31,7 @@ export interface TensorMetadata {
  * Calls to a server. Each throws NereidError with the server's code and text, or the reason of its own signal; what
  * fails for a reason that may pass is repeated where that is safe.
  */
-export interface Client {
+export interface Client extends Models {
   /** The answer of a model, with tensors in the binary form both ways. */
   infer(input: InferInput, options?: CallOptions): Promise<InferResult>;
   /** The one answer of a model, in flat JSON. */
@@ -65,6 +66,7 @@ export function createClient(options: HttpOptions): Client {
     deadLetters: createDeadLetters(http),
     journal: createJournal(http),
     aliases: createAliases(http),
+    ...createModels(http),
     async isReady(model, call = {}) {
       const path = model === undefined ? '/v2/health/ready' : `${modelPath(model)}/ready`;
       try {

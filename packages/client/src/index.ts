@@ -38,6 +38,7 @@ export type {
   StepsOptions,
 } from './journal.ts';
 export type { Parameters, ParameterValue } from './json.ts';
+export type { LoadOptions, ModelState, UnloadOptions } from './models.ts';
 export {
   type BullOptions,
   createProducer,

@@ -16,6 +16,7 @@ import {
   operation,
 } from './openapi-parts.ts';
 import { PLACEMENT_ROUTES } from './openapi-placement.ts';
+import { REPOSITORY_ROUTES } from './openapi-repository.ts';
 import { type Schema, schemaRef } from './openapi-schemas.ts';
 
 const SERVER = 'server';
@@ -116,16 +117,6 @@ const ROUTES: readonly GeneralRoute[] = [
       failure: JOB_ERROR_RESPONSE,
     },
   ],
-  [
-    '/v2/repository/index',
-    'post',
-    {
-      tag: SERVER,
-      summary: 'The models of the repository with their states',
-      body: jsonBody({ type: 'object', properties: { ready: { type: 'boolean' } } }, { ready: true }, false),
-      success: jsonResponse('Models.', list),
-    },
-  ],
   ['/v2/logging', 'get', { tag: SERVER, summary: 'Log settings', success: jsonResponse('Settings.') }],
   [
     '/v2/logging',
@@ -153,6 +144,7 @@ const ROUTES: readonly GeneralRoute[] = [
     'get',
     { tag: SERVER, summary: 'Regions of shared memory', success: jsonResponse('Regions.', list) },
   ],
+  ...REPOSITORY_ROUTES,
   ...JOB_ROUTES,
   ...BULK_ROUTES,
   ...FOLLOW_UP_ROUTES,

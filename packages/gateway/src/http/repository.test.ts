@@ -8,6 +8,7 @@ import {
 } from '@nereid/config';
 import type { ErrorInfo } from '@nereid/protocol';
 import { createLocalDirectory, createLocalUploads } from '@nereid/transport';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
 import { createRepository } from '../repository.ts';
 import { adminKey } from '../restricted.ts';
@@ -100,6 +101,22 @@ describe('load and unload', () => {
     answer.error = { code: 'INTERNAL', message: 'failed to load' };
     const failed = await http.inject({ method: 'POST', url: load });
     expect([failed.statusCode, failed.json()]).toEqual([500, { error: 'failed to load' }]);
+  });
+
+  it.each([load, unload])('the example of the OpenAPI document for %s is taken', async (url) => {
+    const { http, directory } = await changing();
+    await directory.setValue(REPOSITORY_VALUE, encodeRepositoryList({ controlMode: 'explicit', folders: [] }));
+    const document = (await http.inject({ method: 'GET', url: '/openapi.json' })).json();
+    const { parameters, requestBody, responses } = document.paths[url.replace('simple', '{model}')].post;
+    expect(parameters[0]).toMatchObject({ name: 'model', in: 'path' });
+    const { example, schema } = requestBody.content['application/json'];
+    const ajv = new Ajv2020({ strict: false });
+    expect(ajv.validate(schema, example), ajv.errorsText()).toBe(true);
+    const answer = await http.inject({ method: 'POST', url, payload: example });
+    expect([answer.statusCode, Object.keys(responses)]).toEqual([200, ['200', 'default']]);
+    const wrong = { parameters: Object.fromEntries(Object.keys(example.parameters).map((name) => [name, 1])) };
+    expect(ajv.validate(schema, wrong)).toBe(false);
+    expect((await http.inject({ method: 'POST', url, payload: wrong })).statusCode).toBe(400);
   });
 
   it.each([
