@@ -102,7 +102,7 @@ const BACKSTOPS: readonly BackstopRule[] = [
   { off: 'R38', course: sequences(mix('storm', ['leave'], ['worker'])) },
   {
     off: 'low',
-    first: 6,
+    first: 11,
     course: sequences(mix('storm', ['blip', 'pause'], ['gateway', 'coordinator']), { network: SLOW_NETWORK }),
   },
 ];
