@@ -4,6 +4,7 @@ export declare function runHotSwaps(options: {
   readonly mode: Mode;
   readonly swaps: number;
   readonly perSecond: number;
+  readonly warm?: number;
 }): Promise<{
   readonly answered: number;
   readonly problems: readonly string[];

@@ -23,6 +23,7 @@ instance_group [ { count: 2, kind: KIND_CPU } ]
 `;
 const BODY = JSON.stringify({ inputs: [{ name: 'VALUE', datatype: 'INT32', shape: [1, 1], data: [1] }] });
 const PROBLEMS_MAX = 20;
+const WARM_TOGETHER = 16;
 
 const isBroken = (generation) => generation % BROKEN_EVERY === 0;
 
@@ -39,12 +40,12 @@ export const execute = (requests) =>
 `;
 
 /**
- * Swaps `swaps` times with so many requests a second, by the gateways in turn. `resident` has the bytes of all
+ * Swaps `swaps` times with so many requests a second, by the gateways in turn, behind `warm` requests without a swap. `resident` has the bytes of all
  * processes behind each swap, by the name of the process.
  *
  * @returns {Promise<{ answered: number, problems: string[], resident: Record<string, number>[], seconds: number }>}
  */
-export async function runHotSwaps({ mode, swaps, perSecond }) {
+export async function runHotSwaps({ mode, swaps, perSecond, warm = 0 }) {
   const folder = mkdtempSync(join(tmpdir(), 'nereid-swaps-'));
   mkdirSync(join(folder, MODEL, '1'), { recursive: true });
   writeFileSync(join(folder, MODEL, 'config.pbtxt'), CONFIG);
@@ -56,14 +57,14 @@ export async function runHotSwaps({ mode, swaps, perSecond }) {
   write(1);
   const served = await deploy(mode, [folder], FLAGS);
   try {
-    return await swapUnderLoad({ served, write, swaps, perSecond });
+    return await swapUnderLoad({ served, write, swaps, perSecond, warm });
   } finally {
     await served.stop();
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-async function swapUnderLoad({ served, write, swaps, perSecond }) {
+async function swapUnderLoad({ served, write, swaps, perSecond, warm }) {
   const gateways = served.gateways.map(({ http }) => http);
   const pids = Object.fromEntries(served.processes.map(({ role, process }) => [`${role} ${process.pid}`, process.pid]));
   /** The newest that was told to be ready, and the newest that was asked for. */
@@ -97,6 +98,9 @@ async function swapUnderLoad({ served, write, swaps, perSecond }) {
     resident.push(treeResidentBytes(pids));
   };
 
+  for (let left = warm; left > 0; left -= WARM_TOGETHER) {
+    await Promise.all(Array.from({ length: Math.min(left, WARM_TOGETHER) }, ask));
+  }
   const start = performance.now();
   let isOver = false;
   const load = (async () => {

@@ -1,4 +1,4 @@
-import type { ModelRecord, ModelSignature } from '@nereid/config';
+import { checkRequest, type ModelRecord, type ModelSignature } from '@nereid/config';
 import {
   CANCELLED,
   type CancelMessage,
@@ -163,6 +163,12 @@ export function createIntake(parts: IntakeParts): Intake {
       const choice = chooseVersion(model, message.request.modelVersion, parts.apart);
       if (!choice.ok) {
         refuse(message, choice.error);
+        return;
+      }
+      const isSure = clock.nowUs() >= model.checksUntilUs;
+      const unfit = isSure ? null : checkRequest(choice.version.signature, message.request);
+      if (unfit !== null) {
+        refuse(message, unfit);
         return;
       }
       endReplaced(model, message, choice);

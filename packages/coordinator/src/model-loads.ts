@@ -204,7 +204,7 @@ export function createModelLoads(parts: ModelLoadsParts): ModelLoads {
       log.warn({ err: error, model: name }, 'reload failed: what served before goes on');
       throw error;
     }
-    adoptNext(model, next);
+    adoptNext(model, next, parts.clock.nowUs());
     openQueues(model, parts.queues);
     keeper.rewrite(model);
     workers.offerInstances(model);

@@ -1,4 +1,5 @@
 /** Models at the moment at which a coordinator begins to own them. */
+import { isDeepStrictEqual } from 'node:util';
 import {
   ensembleModels,
   type ModelConfig,
@@ -11,6 +12,9 @@ import {
 import { type Epoch, ERROR_TABLE, errorInfo, UNLOADED } from '@nereid/protocol';
 import { createScheduler } from '@nereid/scheduler';
 import { isEnsemble, type OwnedModel, type OwnedVersion } from './owned-model.ts';
+
+/** A request that was checked against an earlier load has come by then. */
+const CHECKED_EARLIER_US = 30_000_000;
 
 /** A model to be loaded from its files; `held` is its earlier load, `record` what an earlier owner told of it. */
 export function loadedModel(
@@ -39,7 +43,8 @@ export function nextLoad(source: ModelSource, held: OwnedModel): OwnedModel {
  * The next load serves from now on. What the one before has accepted ends there, and what was counted of a version goes on
  * being counted.
  */
-export function adoptNext(model: OwnedModel, next: OwnedModel): void {
+export function adoptNext(model: OwnedModel, next: OwnedModel, nowUs: number): void {
+  if (!isDeepStrictEqual(model.signature, next.signature)) model.checksUntilUs = nowUs + CHECKED_EARLIER_US;
   const { load, source, signature, hashes, versions, formerVersions, awaitsModels, unheld } = next;
   const retiring = [...model.retiring, ...model.versions.filter(({ queue }) => queue !== undefined)];
   Object.assign(model, { load, source, signature, hashes, versions, formerVersions, awaitsModels, unheld, retiring });
@@ -132,6 +137,7 @@ function ownedModel(
     ...of,
     name: of.source.name,
     lastLoad: of.load,
+    checksUntilUs: Number.NEGATIVE_INFINITY,
     hashes: new Set([of.source.contentHash]),
     retiring: [],
     next: undefined,

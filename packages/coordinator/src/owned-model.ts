@@ -111,6 +111,8 @@ export interface OwnedModel {
   versions: readonly OwnedVersion[];
   /** Of earlier loads, the newest last: they get nothing new but steps of the sequences that they have. */
   retiring: readonly OwnedVersion[];
+  /** Until then requests may come that their callers have checked against an earlier load. */
+  checksUntilUs: number;
   /** A load beside the one that serves; it has the same `workers`. */
   next: OwnedModel | undefined;
   /** Versions of earlier loads that are no longer selected. */

@@ -196,6 +196,20 @@ describe('loading', () => {
     await cluster.coordinator.stop();
   });
 
+  test('a request that was checked against the load before is checked once more where that took another', async () => {
+    const cluster = fakeCluster([fakeModel('m')], { controlMode: 'explicit', loadModels: ['m'] });
+    await cluster.worker();
+    const gateway = cluster.gateway();
+    await cluster.coordinator.start();
+    const more = 'input { name: "C" data_type: TYPE_FP32 dims: [ -1 ] }';
+    cluster.files.set('m', fakeModel('m', more, { contentHash: 'hash-2' }));
+    await cluster.coordinator.loadModel('m');
+    const request = gateway.infer(fakeRequest('m', { shape: [1] }));
+    await settle();
+    expect(gateway.outcome(request)).toContain("expected 2 inputs but got 1 inputs for model 'm'");
+    await cluster.coordinator.stop();
+  });
+
   test('a model that not all workers could load says how many have it', async () => {
     const cluster = fakeCluster([fakeModel('m')]);
     await cluster.worker();
