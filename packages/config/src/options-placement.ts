@@ -55,7 +55,7 @@ export const placementOptions = {
       form: '<device>=<bytes>,…',
       allowed: MEMORY_FORM,
       description:
-        'How much of its memory models may take in this worker: `cpu=2GiB,gpu0=10GiB`. A load that cannot fit is refused; with `--placement=on-demand` idle models go for others, the least recently used first. A device that is not named has no bound. Repeat it for several; the last of a device counts.',
+        'How much of its memory models may take in this worker: `cpu=2GiB,gpu0=10GiB`. A load that cannot fit is refused; where models are placed on demand, idle ones go for others, the least recently used first. A device that is not named has no bound. Repeat it for several; the last of a device counts.',
     }),
   workerLabels: z
     .array(z.string().refine((text) => readLabelPairs(text) !== undefined))

@@ -94,7 +94,7 @@ export function createModelMemory({ clock, log, budgets, resident, changed }: Mo
       for (const { device, used } of budget.account(clock.nowUs())) peaks[device] = Math.max(peaks[device] ?? 0, used);
     }
     for (const decision of decisions) apply(decision);
-    changed();
+    if (event.type !== 'used' || isBounded) changed();
   };
 
   const apply = (decision: BudgetDecision) => {

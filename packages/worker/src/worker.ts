@@ -222,13 +222,19 @@ export function createWorker(options: WorkerOptions): Worker {
   /** Coordinators place models by it, and it is a belief in any case: one word for what changes within a moment. */
   const tellSoon = () => {
     if (tellingSoon !== undefined || standing !== 'registered' || draining) return;
-    tellingSoon = clock.at(clock.nowUs() + TELL_MS * 1000, () => {
-      tellingSoon = undefined;
-      const now = hosting();
-      if (standing !== 'registered' || draining || isSameHosting(told, now)) return;
-      told = now;
-      directory.retell(mailbox.id, now).catch((error) => log.warn({ err: error }, 'the directory was not told'));
-    });
+    if (timing === undefined) {
+      // In one process a word costs nothing, and who is idle has no timer.
+      tellingSoon = { cancel() {} };
+      queueMicrotask(tellNow);
+    } else tellingSoon = clock.at(clock.nowUs() + TELL_MS * 1000, tellNow);
+  };
+
+  const tellNow = () => {
+    tellingSoon = undefined;
+    const now = hosting();
+    if (standing !== 'registered' || draining || isSameHosting(told, now)) return;
+    told = now;
+    directory.retell(mailbox.id, now).catch((error) => log.warn({ err: error }, 'the directory was not told'));
   };
 
   const fence = async () => {
