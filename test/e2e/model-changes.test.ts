@@ -119,6 +119,28 @@ ensemble_scheduling { step { model_name: "x" model_version: -1 input_map { key: 
     );
   });
 
+  test('BC-086: no request fails while three new versions are loaded, 300 ms apart', async () => {
+    folder.addJavaScript('renewed', times(1));
+    expect((await load('renewed')).status).toBe(200);
+    const answers: unknown[] = [];
+    let isOver = false;
+    const asking = (async () => {
+      while (!isOver) answers.push(await answerOf('renewed'));
+    })();
+    for (const version of [2, 3, 4]) {
+      mkdirSync(join(folder.path, 'renewed', `${version}`));
+      writeFileSync(join(folder.path, 'renewed', `${version}`, 'model.mjs'), times(version));
+      expect((await load('renewed')).status).toBe(200);
+      expect(await answerOf('renewed')).toBe(7 * version);
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+    isOver = true;
+    await asking;
+    // Each answer is of the version that serves, or of the one that took its place meanwhile.
+    expect(answers).toEqual([...answers].sort((a, b) => Number(a) - Number(b)));
+    expect(new Set(answers)).toEqual(new Set([7, 14, 21, 28]));
+  });
+
   test('BC-089: an unload lets what runs end, and takes nothing new', async () => {
     expect((await load('slow')).status).toBe(200);
     const running = answerOf('slow');
